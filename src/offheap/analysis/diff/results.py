@@ -129,3 +129,7 @@ class Diff:
     sites: tuple[SiteChange, ...]
     functions: tuple[FunctionChange, ...]
     stacks: StackChanges | None = None
+
+    @property
+    def changed_sites(self) -> tuple[SiteChange, ...]:
+        return tuple(site for site in self.sites if site.change != "same")

@@ -154,7 +154,7 @@ class LiveScreen(Screen[None]):
             words.insert(1, f"filter: {table.wanted}")
         if view.unnamed_bytes:
             words.append(f"{live_text.short_size(view.unnamed_bytes)} in new call paths")
-        lost = sum(view.info.lost.values())
+        lost = view.info.losses
         if lost:
             words.append(f"{lost} lost: offheap stats")
         if live_text.pages(view):
