@@ -38,7 +38,7 @@ test-rotated: $(VENV)/.test jres debian-packages ## `make test` with the cells o
 	@OFFHEAP_SEED=$$(($$(date +%s) / 86400)) $(BIN)/python -m pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder --leftovers 10 $(PYTEST_ARGS)
 
 test-slow: $(VENV)/.test jres debian-packages ## what takes long: repeated runs, written to docs/measurements.md
-	$(BIN)/python -m benchmarks.accuracy.zoo --runs 10
+	$(BIN)/python -m benchmarks.accuracy.zoo --runs 10 --write
 	@$(BIN)/python -m pytest -m slow --timeout 3600 $(PYTEST_ARGS)
 
 .PHONY: test-pythons test-jdks sid

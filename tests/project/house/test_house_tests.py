@@ -66,6 +66,16 @@ def test_no_file_changes_where_modules_are_found(room: Path) -> None:
     assert [path.name for path in files(room) if edits_the_path(ast.parse(path.read_text()))] == []
 
 
+def test_benchmarks_have_one_command_line() -> None:
+    """It comes from `harness.measuring.runner`: --write puts a table into its document."""
+    own = {
+        path.relative_to(ROOT).as_posix()
+        for path in files(BENCHMARKS)
+        if "argparse" in imported(ast.parse(path.read_text()))
+    }
+    assert own == set()
+
+
 def test_the_calendar_chooses_no_test() -> None:
     """`date.today()` in a test or a plugin would let the day decide what runs."""
     wrong = {

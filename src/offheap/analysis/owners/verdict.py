@@ -41,7 +41,7 @@ _A_THREAD = 1.0 * (1 << 20)  # bytes of RSS: the touched stack, the arena, and t
 _FIRST_WATCH, _AFTER_WARM_UP = 30.0, 60.0
 _LEAST_WAIT = 1.0  # seconds until a warm-up is over: `sleep 0` is no command
 # The length of the next watch, in times of this one.  At twice the length a slope has 1/2.8 of the error; at
-# five times the length growth of a fifth of what counts, in this one, counts.
+# five times the length five times less growth counts.
 _LONGER, _MUCH_LONGER = 2.0, 5.0
 
 JAVA_HEAP = "--java-heap"  # the option that records Java objects
