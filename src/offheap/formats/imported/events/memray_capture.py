@@ -82,7 +82,7 @@ def read(files: Sequence[Path]) -> Profile:
 
 @dataclass
 class _Row:
-    """Columns of `rows`: see memray_child."""
+    """Columns of `rows`: see children/memray_child.py."""
 
     record: NDArray[np.int64]
     born: NDArray[np.int64]

@@ -53,8 +53,8 @@ def print_tables(out: Console, heap: NativeHeap) -> None:
         )
     left = heap.smaller_sums(_MOST_SIZES)
     if left.count:
-        sizes = f"{format_size(left.bytes):>12}{format_size(left.resident):>12}"
-        out.print(Text(f"{f'{left.count:,} other sizes':<24}{left.blocks:>10,}{sizes}"))
+        figures = f"{left.blocks:>10,}{format_size(left.bytes):>12}{format_size(left.resident):>12}"
+        out.print(Text(f"{f'{left.count:,} other sizes':<24}{figures}"))
     out.print()
     heads = f"{'size':>12}{'free':>12}{'kept':>12}{'trimmable':>12}"
     out.print(Text(f"{'arena':<24}{heads}", "bold"))
