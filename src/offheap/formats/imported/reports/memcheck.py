@@ -21,7 +21,7 @@ from offheap.formats.imported.reports import memcheck_xml
 from offheap.formats.imported.reports.loss_records import LossRecords, numbered
 from offheap.formats.imported.reports.memcheck_xml import Loss
 from offheap.formats.imported.reports.valgrind_frames import frame
-from offheap.formats.imported.stack_tables import Moment, Stacks, profile, times_of
+from offheap.formats.imported.stack_tables import StackTable, TotalsAtTime, profile, times_of
 from offheap.recording.model import Frame
 
 FORMAT = "memcheck"
@@ -63,7 +63,7 @@ def recognises(head: bytes) -> bool:
 
 def read(files: Sequence[Path]) -> Profile:
     """The leak report at the end of each file."""
-    stacks = Stacks(files[0])
+    stacks = StackTable(files[0])
     times, start, lacking = times_of([source.modified(path) for path in files])
     lacks = dict.fromkeys([*LACKS, *([lacking] if lacking else [])])
     moments, pid, program = [], 0, ""
@@ -85,7 +85,7 @@ def read(files: Sequence[Path]) -> Profile:
         if reading.reports > 1:
             lacks[SEVERAL.format(name=path.name, count=reading.reports)] = None
         lacks.update(dict.fromkeys(records.lacks()))
-        moments.append(Moment(time, records.totals))
+        moments.append(TotalsAtTime(time, records.totals))
         pid, program = reading.pid, reading.program
     return profile(FORMAT, stacks, moments, lacks=list(lacks), start=start, pid=pid, program=program)
 
