@@ -20,7 +20,7 @@ from offheap.probe.contract import (
     FRAME_METHOD_MASK,
     FRAME_METHOD_SHIFT,
     FrameKind,
-    JavaHeap,
+    JavaHeapState,
     StackKind,
 )
 from offheap.probe.live_files.live_file import LiveFile
@@ -114,7 +114,7 @@ def swept(live_file: Path, seconds: float = 30.0) -> None:
     while True:
         with LiveFile(live_file) as source:
             raw = source._raw_header()
-        assert raw["java_heap"] == JavaHeap.FOLLOWED
+        assert raw["java_heap"] == JavaHeapState.FOLLOWED
         if raw["java_swept_ns"] > now:
             return
         assert time.monotonic() < deadline, "the probe swept no more"

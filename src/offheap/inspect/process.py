@@ -14,7 +14,7 @@ from dataclasses import replace
 from offheap.analysis.native_heap import native_heap
 from offheap.analysis.native_heap.results import NativeHeap
 from offheap.analysis.owners import accounting, mapping_shapes
-from offheap.analysis.owners.accounting import Evidence, Image
+from offheap.analysis.owners.accounting import Evidence, ImageExtent
 from offheap.analysis.owners.accounts import Accounts
 from offheap.errors import UserError
 from offheap.inspect.questions import ANSWERING_THREADS, Answers, ask
@@ -78,7 +78,9 @@ def inspect_process(
     faults = threads.faults(pid, ANSWERING_THREADS) if attach else 0
     answers = ask(process, detail) if attach else Answers()
     if not attach:
-        answers.missing.append("the JVM was not asked (--no-attach): metaspace is told on JDK 11 only")
+        answers.missing.append(
+            "the JVM was not asked (--no-attach): metaspace is told on JDK 11 only"
+        )
     try:
         accounts = _close(process, answers, began, walk, exact)
         cost = (threads.faults(pid, ANSWERING_THREADS) - faults) * PAGE if attach else 0
@@ -254,7 +256,7 @@ def _status(pid: int) -> Status:
     return process
 
 
-def _images(pid: int, rows: Sequence[SmapsEntry]) -> list[Image]:
+def _images(pid: int, rows: Sequence[SmapsEntry]) -> list[ImageExtent]:
     """The address range of each mapped ELF file, from its first mapping and its program headers."""
     images = []
     seen: set[tuple[str, int]] = set()
@@ -265,7 +267,7 @@ def _images(pid: int, rows: Sequence[SmapsEntry]) -> list[Image]:
             continue
         seen.add(key)
         if length := _image_bytes(pid, mapping):
-            images.append(Image(mapping.start, mapping.start + length, mapping.path))
+            images.append(ImageExtent(mapping.start, mapping.start + length, mapping.path))
     return images
 
 

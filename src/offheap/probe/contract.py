@@ -84,7 +84,7 @@ class Coverage(IntFlag):
     SHORT_OF_MEMORY = 1 << 8
 
 
-class JavaHeap(IntEnum):
+class JavaHeapState(IntEnum):
     """header.java_heap."""
 
     NOT_REQUESTED = 0

@@ -22,7 +22,7 @@ from harness.plugins.rotation import one_a_row
 from harness.waiting import wait_until
 from offheap.jvm.listener.attach import AttachedVM
 from offheap.probe import control
-from offheap.probe.contract import JavaHeap
+from offheap.probe.contract import JavaHeapState
 from offheap.probe.live_files.live_file import LiveFile
 
 pytestmark = [needs.tracing, pytest.mark.usefixtures("probe_library")]
@@ -34,16 +34,16 @@ FAR = 4.0
 def attach(program: ObjectsOnDemand, words: str) -> Path:
     started = control.start(program.pid, words)
     assert started.live_file
-    undecided = (JavaHeap.REQUESTED, JavaHeap.NOT_REQUESTED)
+    undecided = (JavaHeapState.REQUESTED, JavaHeapState.NOT_REQUESTED)
     wait_until(lambda: state(started.live_file) not in undecided)
     # HotSpot samples a thread from its next TLAB on, which may be 2 MB away, and then by its old countdown.
     program.do("churn 16")
     return started.live_file
 
 
-def state(live_file: Path) -> JavaHeap:
+def state(live_file: Path) -> JavaHeapState:
     with LiveFile(live_file) as source:
-        return JavaHeap(int(source._raw_header()["java_heap"]))
+        return JavaHeapState(int(source._raw_header()["java_heap"]))
 
 
 @pytest.fixture
@@ -114,7 +114,7 @@ def test_detached_and_attached_again(
     with objects_on_demand(jre(21), jdk, "g1") as program:
         for _ in range(3):
             live_file = attach(program, "java,java-interval=16k")
-            assert state(live_file) == JavaHeap.FOLLOWED
+            assert state(live_file) == JavaHeapState.FOLLOWED
             program.do("small 20000", "churn 16")
             assert followed(live_file, "small").rows > 100
             leave(program, live_file)

@@ -32,6 +32,7 @@ STRUCTS: dict[str, np.dtype[np.void]] = {
     "property": contract.PROPERTY,
 }
 
+
 # enum in C -> (prefix of its constants, class in Python)
 ENUMS: dict[str, tuple[str, type[IntEnum] | type[IntFlag]]] = {
     "state": ("", contract.State),
@@ -40,7 +41,7 @@ ENUMS: dict[str, tuple[str, type[IntEnum] | type[IntFlag]]] = {
     "section_id": ("", contract.Section),
     "loss": ("", contract.Loss),
     "coverage": ("", contract.Coverage),
-    "java_heap": ("JAVA_HEAP_", contract.JavaHeap),
+    "java_heap": ("JAVA_HEAP_", contract.JavaHeapState),
     "frame_kind": ("FRAME_", contract.FrameKind),
     "method_state": ("METHOD_", contract.MethodState),
     "stack_kind": ("", contract.StackKind),

@@ -67,6 +67,17 @@ def test_no_file_changes_where_modules_are_found(room: Path) -> None:
     assert [path.name for path in files(room) if edits_the_path(ast.parse(path.read_text()))] == []
 
 
+def test_a_class_name_means_one_thing() -> None:
+    """A Protocol may have the name of the class that it describes."""
+    places: dict[str, list[str]] = {}
+    for path in files(PACKAGE):
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef) and "Protocol" not in map(ast.unparse, node.bases):
+                places.setdefault(node.name, []).append(path.relative_to(PACKAGE).as_posix())
+    twice = {name: its for name, its in places.items() if len(its) > 1 and not name.startswith("_")}
+    assert twice == {}
+
+
 def test_programs_hide_no_library() -> None:
     """Python looks for modules in a program's folder first."""
     names = [path.stem for path in (PACKAGE / "children").glob("*.py") if path.name != "__init__.py"]

@@ -24,8 +24,8 @@ from offheap.analysis.owners.claims import Claims, Range
 from offheap.jvm.structures.direct_memory import DirectMemory
 from offheap.jvm.texts.nmt import Report
 from offheap.jvm.texts.system_map import TaggedMapping
+from offheap.jvm.texts.vm_info import JVMPart as PlacePart
 from offheap.jvm.texts.vm_info import JVMRange, MetaspaceUsage
-from offheap.jvm.texts.vm_info import Part as PlacePart
 from offheap.proc.pagemap import PAGE, Present
 from offheap.proc.smaps import SmapsEntry
 from offheap.proc.threads import Thread
@@ -65,7 +65,7 @@ _JAR_ENDINGS = (".jar", ".war", ".ear", ".zip", ".jmod", "/modules")
 
 
 @dataclass(frozen=True, slots=True)
-class Image:
+class ImageExtent:
     """The addresses that an ELF file's segments occupy, .bss included."""
 
     start: int
@@ -79,7 +79,7 @@ class Evidence:
 
     rows: list[SmapsEntry]
     threads: list[Thread] = field(default_factory=list)
-    images: list[Image] = field(default_factory=list)
+    images: list[ImageExtent] = field(default_factory=list)
     places: list[JVMRange] = field(default_factory=list)
     metaspace: MetaspaceUsage | None = None
     nmt: Report | None = None

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from offheap.jvm.structures import collector_tables, metaspace_nodes, vm_structs
 from offheap.jvm.structures.vm_structs import Structs
-from offheap.jvm.texts.vm_info import JVMRange, Part
+from offheap.jvm.texts.vm_info import JVMPart, JVMRange
 from offheap.proc.maps import Mapping
 
 _MOST_CODE_HEAPS = 16
@@ -84,6 +84,6 @@ def _cards(structs: Structs) -> Iterator[JVMRange]:
     yield from _place(start, start + size, "gc", "card table")
 
 
-def _place(start: int, end: int, part: Part, name: str) -> Iterator[JVMRange]:
+def _place(start: int, end: int, part: JVMPart, name: str) -> Iterator[JVMRange]:
     if start and start < end:
         yield JVMRange(start, end, part, name)

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-Part = Literal["heap", "code", "metaspace", "class space", "cds", "gc"]
+JVMPart = Literal["heap", "code", "metaspace", "class space", "cds", "gc"]
 
 _ADDRESS = r"0x([0-9a-f]{1,16})"
 # Generations of Serial and Parallel and the heap of G1 are indented one column less than their spaces.
@@ -40,7 +40,7 @@ class JVMRange:
 
     start: int
     end: int
-    part: Part
+    part: JVMPart
     name: str
 
 
@@ -108,7 +108,7 @@ def metaspace_usage(text: str) -> MetaspaceUsage | None:
     return MetaspaceUsage(found["Metaspace"], found.get("class space"))
 
 
-def _add(found: list[JVMRange], start: str, end: str, part: Part, name: str) -> None:
+def _add(found: list[JVMRange], start: str, end: str, part: JVMPart, name: str) -> None:
     place = JVMRange(int(start, 16), int(end, 16), part, name)
     if 0 < place.start < place.end <= _HIGHEST and place not in found:
         found.append(place)

@@ -19,7 +19,7 @@ from offheap.formats.imported import source
 from offheap.formats.imported.profile import Profile
 from offheap.formats.imported.reports import memcheck_xml
 from offheap.formats.imported.reports.loss_records import LossRecords, numbered
-from offheap.formats.imported.reports.memcheck_xml import Loss
+from offheap.formats.imported.reports.memcheck_xml import LossRecord
 from offheap.formats.imported.reports.valgrind_frames import frame
 from offheap.formats.imported.stack_tables import StackTable, TotalsAtTime, profile, times_of
 from offheap.recording.model import Frame
@@ -97,7 +97,7 @@ def number(text: str) -> int:
 
 def _text(path: Path, text: str) -> memcheck_xml.Reading:
     reading = memcheck_xml.Reading()
-    loss: Loss | None = None
+    loss: LossRecord | None = None
     frames: list[Frame] = []
     ended = False
     for at, raw in numbered(text):
@@ -114,7 +114,7 @@ def _text(path: Path, text: str) -> memcheck_xml.Reading:
             if ended:  # a later report of the same run
                 reading.losses, ended = [], False
             frames = []
-            loss = Loss(
+            loss = LossRecord(
                 found["kind"], number(found["bytes"]), number(found["direct"] or ""), number(found["blocks"]),
                 frames, f"line {at}",
             )  # fmt: skip
