@@ -156,11 +156,6 @@ class StackKind(IntEnum):
     JAVA = 3
 
 
-class StackFlag(IntFlag):
-    TRUNCATED = 1
-    INCOMPLETE = 2
-
-
 VALUE_SIZE_MASK = (1 << 40) - 1
 VALUE_INTERVAL_SHIFT = 40
 VALUE_THREAD_SHIFT = 48

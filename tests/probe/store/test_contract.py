@@ -33,6 +33,13 @@ STRUCTS: dict[str, np.dtype[np.void]] = {
 }
 
 
+class StackFlag(IntFlag):
+    """Bits of a stack's `flags`, which the file has for readers other than offheap's."""
+
+    TRUNCATED = 1
+    INCOMPLETE = 2
+
+
 # enum in C -> (prefix of its constants, class in Python)
 ENUMS: dict[str, tuple[str, type[IntEnum] | type[IntFlag]]] = {
     "state": ("", contract.State),
@@ -45,7 +52,7 @@ ENUMS: dict[str, tuple[str, type[IntEnum] | type[IntFlag]]] = {
     "frame_kind": ("FRAME_", contract.FrameKind),
     "method_state": ("METHOD_", contract.MethodState),
     "stack_kind": ("", contract.StackKind),
-    "stack_flags": ("STACK_", contract.StackFlag),
+    "stack_flags": ("STACK_", StackFlag),
 }
 
 CONSTANTS = {
