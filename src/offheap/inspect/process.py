@@ -79,7 +79,7 @@ def inspect_process(
     answers = ask(process, detail) if attach else Answers()
     if not attach:
         answers.missing.append(
-            "the JVM was not asked (--no-attach): metaspace is told on JDK 11 only"
+            "the JVM was not asked (--no-attach): without its answer only JDK 11 shows metaspace"
         )
     try:
         accounts = _close(process, answers, began, walk, exact)

@@ -241,7 +241,9 @@ def _undecided(over: OwnersOverTime, one: Candidate, pid: str, seconds: float) -
         grew = f"{name} grew by {_rate(one.rss.rate)}"
         if one.kind == "native-mmap":
             return _open(
-                f"memory that is nobody's grew by {_rate(one.rss.rate)}: it may be metaspace", pid, seconds
+                f"memory without a known owner grew by {_rate(one.rss.rate)}: it may be metaspace",
+                pid,
+                seconds,
             )
         shown = "classes could be unloaded" if one.kind == "metaspace" else "it is no garbage"
         why = f"{grew}, but too few collections of the old generation have shown whether {shown}"

@@ -203,7 +203,7 @@ class LiveScreen(Screen[None]):
 
     def action_owners(self) -> None:
         if self._owners is None:
-            self.say("the process has ended, and nobody read the owners of its RSS")
+            self.say("the process has ended, and the owners of its RSS were not read")
         else:
             self.seen.clear()
             self.app.push_screen(OwnersScreen(self._owners, self._over), lambda _: self.seen.set())
