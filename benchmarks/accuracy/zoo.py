@@ -1,15 +1,15 @@
 """How often is the leak found?  The zip leak on every JDK, by run and by attach, under the default budget.
 
-    .venv/bin/python -m benchmarks.accuracy.zoo --runs 10
+    .venv/bin/python -m benchmarks.accuracy.zoo --runs 10             print the table
+    .venv/bin/python -m benchmarks.accuracy.zoo --runs 10 --write     and put it into docs/measurements.md
 
 Each run leaks 200 Inflaters a second under zip churn and is recorded for 20 seconds.  The leak is found if it
 is the first suspect with the verdict "leak", and its stack names zlib, the JDK's method and the application's
-two, without a gap.  Writes the table of docs/measurements.md; status 1 if any run missed it.
+two, without a gap.  Status 1 if any run missed it.
 """
 
 from __future__ import annotations
 
-import argparse
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
@@ -67,8 +67,8 @@ def measure(case: zoo_cases.Case, runs: int, zoo: zoo_programs.Zoo) -> Tally:
     return Tally(case, runs, first, verdict, stack)
 
 
-def write(tallies: list[Tally]) -> None:
-    lines = [
+def table(tallies: list[Tally]) -> list[str]:
+    return [
         f"{document.machine()}; {BENCHMARK.ran('--runs', tallies[0].runs)}, "
         f"{SECONDS:.0f} s each, at the default budget of 1 %:",
         "",
@@ -80,19 +80,18 @@ def write(tallies: list[Tally]) -> None:
             ],
         ),
     ]
-    BENCHMARK.write(lines)
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="How often is the leak found?")
+    parser = BENCHMARK.parser("How often is the leak found?")
     parser.add_argument("--runs", type=int, default=10)
-    runs = parser.parse_args().runs
+    options = parser.parse_args()
     zoo = zoo_programs.compile_zoo(ROOT / "build" / "zoo")
     tallies = []
     for case in zoo_cases.INFLATERS:
-        tallies.append(measure(zoo_cases.Case(case.program, case.jre, case.way, ()), runs, zoo))
-        print(tallies[-1], flush=True)
-    write(tallies)
+        tallies.append(measure(zoo_cases.Case(case.program, case.jre, case.way, ()), options.runs, zoo))
+        print(tallies[-1], file=sys.stderr, flush=True)
+    BENCHMARK.publish(table(tallies), write=options.write)
     return 0 if all(tally.found_always for tally in tallies) else 1
 
 

@@ -62,8 +62,11 @@ def cpu_seconds(pid: int) -> float:
 def install_wheel(folder: Path) -> None:
     """Installs this offheap in folder / INSTALLED, without its dependencies, which this interpreter has."""
     target = folder / INSTALLED
-    pip = [sys.executable, "-m", "pip", "--quiet", "install", "--no-deps", "--target", target]
-    subprocess.run([*pip, trials.wheel()], check=True)
+    pip: list[str | Path] = [
+        *(sys.executable, "-m", "pip", "--quiet", "install", "--no-deps"),
+        *("--target", target, trials.wheel()),
+    ]
+    subprocess.run(pip, check=True)
 
 
 def cost(pid: int, output: Path, seconds: int) -> Cost:

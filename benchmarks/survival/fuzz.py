@@ -11,18 +11,18 @@ was found; 2 when neither of these two could run.
 
 from __future__ import annotations
 
-import argparse
 import sys
 import tempfile
 from pathlib import Path
 
+from harness.measuring.runner import Benchmark
 from harness.survival.fuzzing import by_chance, reader, unwinder
+
+BENCHMARK = Benchmark("survival.fuzz")
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = BENCHMARK.parser(__doc__ or "")
     parser.add_argument("--minutes", type=float, default=10.0)
     seconds = parser.parse_args().minutes * 60
     with tempfile.TemporaryDirectory(prefix="offheap-fuzz-") as folder:

@@ -22,7 +22,7 @@ from offheap.probe.contract import (
     FRAME_METHOD_MASK,
     FRAME_METHOD_SHIFT,
     FrameKind,
-    JavaHeap,
+    JavaHeapState,
     StackKind,
 )
 from offheap.probe.live_files.live_file import LiveFile
@@ -78,7 +78,7 @@ def attach(program: ObjectsOnDemand, words: str) -> Path:
     """The live file of a recording with these options, once the JVM has objects of it to sample."""
     started = control.start(program.pid, words)
     assert started.live_file
-    undecided = (JavaHeap.REQUESTED, JavaHeap.NOT_REQUESTED)
+    undecided = (JavaHeapState.REQUESTED, JavaHeapState.NOT_REQUESTED)
     wait_until(lambda: state(started.live_file) not in undecided)
     # HotSpot samples a thread from its next TLAB on, which may be 2 MB away, and then by its old countdown.
     program.do("churn 16")
@@ -90,9 +90,9 @@ def detach(program: ObjectsOnDemand, live_file: Path) -> None:
     live_file.unlink(missing_ok=True)
 
 
-def state(live_file: Path) -> JavaHeap:
+def state(live_file: Path) -> JavaHeapState:
     with LiveFile(live_file) as source:
-        return JavaHeap(int(source._raw_header()["java_heap"]))
+        return JavaHeapState(int(source._raw_header()["java_heap"]))
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ def swept(live_file: Path, seconds: float = 30.0) -> None:
     while True:
         with LiveFile(live_file) as source:
             raw = source._raw_header()
-        assert raw["java_heap"] == JavaHeap.FOLLOWED
+        assert raw["java_heap"] == JavaHeapState.FOLLOWED
         if raw["java_swept_ns"] > now:
             return
         assert time.monotonic() < deadline, "the probe swept no more"

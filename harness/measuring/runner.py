@@ -20,13 +20,13 @@ class Benchmark:
     """A program of benchmarks/ and the section of a document that it fills.
 
     name      its module below benchmarks, such as cost.malloc_pair
-    document  a file of docs/, such as measurements/hot-path.md
+    document  a file of docs/, such as measurements/hot-path.md; "" of a program without a table
     title     of the document, where the benchmark has to begin it
     part      an option that has a section of its own, such as --full
     """
 
     name: str
-    document: str
+    document: str = ""
     title: str = "Benchmarks"
     part: str = ""
 
@@ -39,7 +39,9 @@ class Benchmark:
     def parser(
         self, description: str, *, quick: str = "", write: str = "", more: str = ""
     ) -> argparse.ArgumentParser:
-        """The command line: --write; --quick if it has a help; --library and --only if `more` has them."""
+        """The command line: --write if there is a document; --quick if it has a help; --library and --only if
+        `more` has them.
+        """
         parser = argparse.ArgumentParser(
             prog=f"python -m benchmarks.{self.name}",
             description=description,
@@ -47,9 +49,9 @@ class Benchmark:
         )
         if quick:
             parser.add_argument("--quick", action="store_true", help=quick)
-        parser.add_argument(
-            "--write", action="store_true", help=write or f"put the table into docs/{self.document}"
-        )
+        if self.document:
+            help_text = write or f"put the table into docs/{self.document}"
+            parser.add_argument("--write", action="store_true", help=help_text)
         if "library" in more:
             parser.add_argument("--library", type=Path, help="this liboffheap.so, not the checkout's")
         if "only" in more:

@@ -1,4 +1,4 @@
-"""Stacks of real frameworks, as benchmarks/evaluation/stack_fixture.py stores them."""
+"""Stacks of real frameworks, as harness/tools/stack_fixture.py stores them."""
 
 from __future__ import annotations
 

@@ -144,7 +144,7 @@ class LiveFileWriter:
         """Java objects are followed, under this interval at first; `fields` of the header without `java_`."""
         codes = range(contract.JAVA_CODE, 256)
         self.intervals |= {code: interval << code - contract.JAVA_CODE for code in codes}
-        self.header |= {"java_heap": contract.JavaHeap.FOLLOWED, "java_code": contract.JAVA_CODE}
+        self.header |= {"java_heap": contract.JavaHeapState.FOLLOWED, "java_code": contract.JAVA_CODE}
         self.header |= {f"java_{name}": value for name, value in fields.items()}
 
     def objects(self, sizes: Any, stacks: Any, births: Any, code: int = contract.JAVA_CODE) -> None:

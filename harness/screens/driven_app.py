@@ -14,7 +14,7 @@ from offheap.analysis.live.view import View
 from offheap.live.follower import Follower
 from offheap.report.tui.app import LiveApp
 from offheap.report.tui.owners_screen import Owners
-from offheap.report.tui.widgets import Lines, SiteTable
+from offheap.report.tui.widgets import Lines, SiteLines
 
 
 @dataclass
@@ -34,8 +34,8 @@ class Driven:
         return self.app.screen.query_one("#keys", Lines).text
 
     @property
-    def table(self) -> SiteTable:
-        return self.app.main.query_one(SiteTable)
+    def table(self) -> SiteLines:
+        return self.app.main.query_one(SiteLines)
 
     @property
     def rows(self) -> list[str]:

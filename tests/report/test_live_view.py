@@ -217,7 +217,7 @@ def test_owners_of_a_recording_are_those_that_its_recorder_saw(tmp_path: Path) -
 def test_owners_that_nobody_read_are_said_to_be_missing(tmp_path: Path) -> None:
     async def steps(app: Driven) -> None:
         await app.press("o")
-        assert "nobody read the owners of its RSS" in app.keys
+        assert "the owners of its RSS were not read" in app.keys
 
     drive(*unfinished(leaky(60.0)[0]), steps, tmp_path)
 

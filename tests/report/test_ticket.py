@@ -26,7 +26,7 @@ from offheap.recording.model import OwnersOverTime, Recording
 from offheap.report.text.printable import printable
 from offheap.report.ticket import fragment, markdown, plain
 from offheap.report.ticket import ticket as report
-from offheap.report.ticket.document import Block, Code, Facts, Heading, Listing, Paragraph, Table
+from offheap.report.ticket.document import Block, CodeText, Facts, Heading, Listing, Paragraph, Table
 
 MIB = 1 << 20
 LEAKED = 200 * 40_000  # bytes a second
@@ -184,7 +184,7 @@ def test_any_name_reads_as_it_is_and_makes_no_markup(name: str) -> None:
     blocks: list[Block] = [
         Paragraph(f"through {name}, called"),
         Facts([("process", f"is {name}.")]),
-        Table(("n", "site"), [(f"x{name}x", Code(name)), ("2", Code(f"a {name} b"))], frozenset({0})),
+        Table(("n", "site"), [(f"x{name}x", CodeText(name)), ("2", CodeText(f"a {name} b"))], frozenset({0})),
         Listing([f"> {name}"]),
     ]
     shown = printable(name)

@@ -14,7 +14,7 @@ from dataclasses import replace
 from offheap.analysis.native_heap import native_heap
 from offheap.analysis.native_heap.results import NativeHeap
 from offheap.analysis.owners import accounting, mapping_shapes
-from offheap.analysis.owners.accounting import Evidence, Image
+from offheap.analysis.owners.accounting import Evidence, ImageExtent
 from offheap.analysis.owners.accounts import Accounts
 from offheap.errors import UserError
 from offheap.inspect.questions import ANSWERING_THREADS, Answers, ask
@@ -30,7 +30,7 @@ from offheap.proc.glibc import glibc_chunks, glibc_heap
 from offheap.proc.images.elf import SEGMENT_LOAD, ElfError, ElfImage
 from offheap.proc.maps import Mapping
 from offheap.proc.pagemap import PAGE, Pagemap
-from offheap.proc.smaps import Row
+from offheap.proc.smaps import SmapsEntry
 from offheap.proc.status import Status
 
 _PTRACE = (
@@ -78,7 +78,9 @@ def inspect_process(
     faults = threads.faults(pid, ANSWERING_THREADS) if attach else 0
     answers = ask(process, detail) if attach else Answers()
     if not attach:
-        answers.missing.append("the JVM was not asked (--no-attach): metaspace is told on JDK 11 only")
+        answers.missing.append(
+            "the JVM was not asked (--no-attach): without its answer only JDK 11 shows metaspace"
+        )
     try:
         accounts = _close(process, answers, began, walk, exact)
         cost = (threads.faults(pid, ANSWERING_THREADS) - faults) * PAGE if attach else 0
@@ -165,28 +167,28 @@ def _close(process: Status, answers: Answers, began: float, walk: bool, exact: b
     )
 
 
-def _heads(pid: int, rows: Sequence[Row]) -> list[int]:
+def _heads(pid: int, rows: Sequence[SmapsEntry]) -> list[int]:
     try:
         return glibc_heap.heads(pid, mapping_shapes.unflagged(rows))
     except PermissionError:
         return []  # _native_heap reports the missing right
 
 
-def _found(pid: int, rows: Sequence[Row]) -> list[vm_info.Place]:
+def _found(pid: int, rows: Sequence[SmapsEntry]) -> list[vm_info.JVMRange]:
     try:
         return vm_places.places(pid, [row.mapping for row in rows])
     except PermissionError:
         return []  # _native_heap reports the missing right
 
 
-def _direct(pid: int, rows: Sequence[Row]) -> DirectMemory | None:
+def _direct(pid: int, rows: Sequence[SmapsEntry]) -> DirectMemory | None:
     try:
         return direct_memory.read(pid, [row.mapping for row in rows])
     except PermissionError:
         return None  # _native_heap reports the missing right
 
 
-def _knows_tables(rows: Sequence[Row], answers: Answers) -> bool:
+def _knows_tables(rows: Sequence[SmapsEntry], answers: Answers) -> bool:
     """Whether the collector's tables are known, or this is ZGC, whose heap has none, or no JVM."""
     if answers.tags or (answers.report and answers.report.regions):
         return True
@@ -200,7 +202,7 @@ def _knows_tables(rows: Sequence[Row], answers: Answers) -> bool:
 
 def _native_heap(
     pid: int,
-    rows: Sequence[Row],
+    rows: Sequence[SmapsEntry],
     heads: Sequence[int],
     chunks: Sequence[tuple[int, int]],
     answers: Answers,
@@ -254,7 +256,7 @@ def _status(pid: int) -> Status:
     return process
 
 
-def _images(pid: int, rows: Sequence[Row]) -> list[Image]:
+def _images(pid: int, rows: Sequence[SmapsEntry]) -> list[ImageExtent]:
     """The address range of each mapped ELF file, from its first mapping and its program headers."""
     images = []
     seen: set[tuple[str, int]] = set()
@@ -265,7 +267,7 @@ def _images(pid: int, rows: Sequence[Row]) -> list[Image]:
             continue
         seen.add(key)
         if length := _image_bytes(pid, mapping):
-            images.append(Image(mapping.start, mapping.start + length, mapping.path))
+            images.append(ImageExtent(mapping.start, mapping.start + length, mapping.path))
     return images
 
 
@@ -293,7 +295,7 @@ def _image_bytes(pid: int, mapping: Mapping) -> int:
     return length
 
 
-def _allocator(rows: Sequence[Row]) -> str:
+def _allocator(rows: Sequence[SmapsEntry]) -> str:
     """The library that replaces malloc; "" for glibc's own."""
     names = {row.mapping.name for row in rows if row.is_file and "x" in row.mapping.permissions}
     return next((one for one in _OTHER_ALLOCATORS if any(f"lib{one}" in name for name in names)), "")

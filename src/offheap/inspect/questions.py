@@ -28,7 +28,7 @@ ANSWERING_THREADS = ("Attach Listener", "Signal Dispatch", "Signal ..atcher")
 class Answers:
     """The JVM's answers, and the missing ones."""
 
-    places: list[vm_info.Place] = field(default_factory=list)
+    places: list[vm_info.JVMRange] = field(default_factory=list)
     metaspace: vm_info.MetaspaceUsage | None = None
     report: nmt.Report | None = None
     tags: list[system_map.TaggedMapping] = field(default_factory=list)

@@ -84,7 +84,7 @@ class Coverage(IntFlag):
     SHORT_OF_MEMORY = 1 << 8
 
 
-class JavaHeap(IntEnum):
+class JavaHeapState(IntEnum):
     """header.java_heap."""
 
     NOT_REQUESTED = 0
@@ -154,11 +154,6 @@ class StackKind(IntEnum):
     MALLOC = 1
     MMAP = 2
     JAVA = 3
-
-
-class StackFlag(IntFlag):
-    TRUNCATED = 1
-    INCOMPLETE = 2
 
 
 VALUE_SIZE_MASK = (1 << 40) - 1

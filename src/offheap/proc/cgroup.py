@@ -30,7 +30,7 @@ class Cgroup:
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class CgroupRoom:
     """The room below a memory limit, in the group with the least room on the way to the root.
 
     group  its folder; two processes share the room if both are in it or below
@@ -42,7 +42,7 @@ class Room:
     left: int
 
 
-def room(pid: int, mounts: Path | None = None) -> Room | None:
+def room(pid: int, mounts: Path | None = None) -> CgroupRoom | None:
     """The room of a process and of all that share its limit; None when no limit is visible from here.
 
     probe/platform/cgroup.c reads the same from inside.
@@ -50,12 +50,12 @@ def room(pid: int, mounts: Path | None = None) -> Room | None:
     return least_room(_text(pid), mounts)
 
 
-def least_room(text: str, mounts: Path | None = None) -> Room | None:
+def least_room(text: str, mounts: Path | None = None) -> CgroupRoom | None:
     """As `room`, from the text of /proc/PID/cgroup."""
     return min(_rooms(text, mounts), key=lambda room: room.left, default=None)
 
 
-def shares(pid: int, other: Room, mounts: Path | None = None) -> bool:
+def shares(pid: int, other: CgroupRoom, mounts: Path | None = None) -> bool:
     """Whether that limit also applies to a process."""
     return any(other.group in (group, *group.parents) for _, group, _ in _groups(_text(pid), mounts))
 
@@ -132,13 +132,13 @@ def _folder(version: int, root: Path, path: str) -> Path:
     return next((folder for folder in candidates if _number(folder / usage) is not None), root)
 
 
-def _rooms(text: str, mounts: Path | None) -> Iterator[Room]:
+def _rooms(text: str, mounts: Path | None) -> Iterator[CgroupRoom]:
     for version, folder, root in _groups(text, mounts):
         for group in (folder, *folder.parents):
             for limit_name, usage_name in _LIMITS[version]:
                 limit, usage = _number(group / limit_name), _number(group / usage_name)
                 if limit is not None and usage is not None and limit < _NO_LIMIT_V1:
-                    yield Room(group, limit, max(0, limit - max(0, usage - _droppable(version, group))))
+                    yield CgroupRoom(group, limit, max(0, limit - max(0, usage - _droppable(version, group))))
             if group == root or (version == 1 and _number(group.parent / "memory.use_hierarchy") == 0):
                 break
 

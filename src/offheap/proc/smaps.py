@@ -38,7 +38,7 @@ class Memory:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class SmapsEntry:
     """One mapping; `flags` are the two-letter words of VmFlags."""
 
     mapping: Mapping
@@ -52,12 +52,12 @@ class Row:
         return path.startswith("/") and not path.startswith(_FILELESS)
 
 
-def parse(text: str) -> list[Row]:
+def parse(text: str) -> list[SmapsEntry]:
     """The text of a smaps file; other lines are left out.
 
     A mapping listed twice (`maps.parse`) counts once, with the later entry.
     """
-    found: list[Row] = []
+    found: list[SmapsEntry] = []
     for row in _rows(text):
         while found and found[-1].mapping.end > row.mapping.start:
             found.pop()
@@ -65,7 +65,7 @@ def parse(text: str) -> list[Row]:
     return found
 
 
-def read(pid: int) -> list[Row]:
+def read(pid: int) -> list[SmapsEntry]:
     """The mappings of a process and their memory; the kernel walks the page tables while the process runs.
 
     PermissionError for another user's, ProcessLookupError for none; empty for a zombie.
@@ -73,7 +73,7 @@ def read(pid: int) -> list[Row]:
     return parse(_text(pid))
 
 
-def total(rows: Iterable[Row]) -> Memory:
+def total(rows: Iterable[SmapsEntry]) -> Memory:
     """The sum of all mappings, from one reading: the kernel's own sum is of another moment."""
     memories = [row.memory for row in rows]
     names = Memory.__dataclass_fields__
@@ -88,13 +88,13 @@ def _text(pid: int) -> str:
         raise ProcessLookupError(f"no process {pid}") from None
 
 
-def _rows(text: str) -> Iterator[Row]:
+def _rows(text: str) -> Iterator[SmapsEntry]:
     heads = [(head, found[0]) for head in _HEAD.finditer(text) if (found := maps.parse((head[0],)))]
     ends = [*(head.start() for head, _ in heads[1:]), len(text)]
     for (head, mapping), end in zip(heads, ends, strict=False):  # without a mapping there is one end
         block = text[head.end() : end]
         flags = _FLAGS.findall(block)
-        yield Row(mapping, _memory(block), frozenset(flags[-1].split() if flags else ()))
+        yield SmapsEntry(mapping, _memory(block), frozenset(flags[-1].split() if flags else ()))
 
 
 def _memory(block: str) -> Memory:

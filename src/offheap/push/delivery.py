@@ -39,7 +39,7 @@ class Away(Exception):
         self.pause = pause
 
 
-class Refused(UserError):
+class RefusedByServer(UserError):
     """The server refuses this message for good; it may accept others."""
 
 
@@ -81,7 +81,7 @@ class Delivery:
     sleep: Callable[[float], None] = time.sleep
 
     def once(self, message: Message) -> None:
-        """Raises Away if a later attempt may succeed, else Refused or another UserError."""
+        """Raises Away if a later attempt may succeed, else RefusedByServer or another UserError."""
         target = address(self.destination, message.query)
         headers = {**self.destination.headers, "Content-Type": message.content_type}
         request = urllib.request.Request(target, data=message.body, headers=headers, method="POST")
@@ -101,7 +101,7 @@ class Delivery:
             raise Away(f"{self.destination.base} does not answer: {error}") from None
         rejected = rejection(self.destination.kind, said)
         if rejected:
-            raise Refused(f"{self.destination.base} rejects the profile: {rejected}", _CHECK)
+            raise RefusedByServer(f"{self.destination.base} rejects the profile: {rejected}", _CHECK)
 
     def repeatedly(self, message: Message, attempts: int = ATTEMPTS) -> None:
         """`once`, repeated a bounded number of times; Away after the last attempt."""
@@ -137,7 +137,7 @@ class Delivery:
         if 300 <= error.code < 400:
             raise UserError(f"{why}, a redirect, which is not followed", "give the URL that it names")
         if error.code in _THIS_ONE:
-            raise Refused(why, _CHECK)
+            raise RefusedByServer(why, _CHECK)
         raise UserError(why, "check the URL and --headers")
 
     def _untrusted(self, error: ssl.SSLCertVerificationError) -> UserError:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from offheap.errors import UserError
-from offheap.push.delivery import Away, Backoff, Delivery, Refused
+from offheap.push.delivery import Away, Backoff, Delivery, RefusedByServer
 from offheap.push.destination import Message, Series, message
 from offheap.push.spool import Spool
 from offheap.recording.model import Recording
@@ -55,7 +55,7 @@ class Sender:
         except Away as away:
             self.spool.add(one)
             return away
-        except Refused as refused:
+        except RefusedByServer as refused:
             if not self.sent:
                 raise
             self._lose(refused)
@@ -73,11 +73,11 @@ class Sender:
             try:
                 self.delivery.once(waiting)
                 self.sent += 1
-            except Refused as refused:
+            except RefusedByServer as refused:
                 self._lose(refused)
             path.unlink(missing_ok=True)
 
-    def _lose(self, refused: Refused) -> None:
+    def _lose(self, refused: RefusedByServer) -> None:
         self.spool.lost += 1
         self.refused = refused.what
 

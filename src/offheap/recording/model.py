@@ -17,6 +17,8 @@ from offheap.recording.calls import Calls
 
 MALLOC, MMAP, JAVA = 1, 2, 3  # kinds of stacks: enum offheap_stack_kind in recording.h
 
+_SHORTEST_SECONDS = 1e-3  # of a recording, where its duration divides
+
 Kind = Literal["native", "java", "jvm", "kernel", "class", "unknown"]
 
 
@@ -155,6 +157,17 @@ class Info:
     # Relative standard error of the weights 1/probability, the same for all blocks: how far the sampler is
     # from what the probability says.  0.0: the probe samples, and keeps to it.
     weight_error: float = 0.0
+
+    @property
+    def recorder_share(self) -> float:
+        """Of one CPU: the recorder's time over that of the recording; 0 if unknown."""
+        spent = self.recorder.cpu_seconds if self.recorder else 0.0
+        return spent / max(self.duration_seconds, _SHORTEST_SECONDS)
+
+    @property
+    def losses(self) -> int:
+        """The sum of `lost`."""
+        return sum(self.lost.values())
 
 
 # Fields of Info that the reader of a recording sets, or that follow from the others.

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from offheap.children import convert
 from offheap.proc.images.elf import ElfError, ElfImage
-from offheap.symbols import convert
 
 _WORTH_KEEPING = 0.3  # seconds of conversion
 _MOST_KEPT = 24  # files; libjvm's is 50 MB

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from offheap.proc.images.elf import ElfImage, Section
+from offheap.proc.images.elf import ElfImage, ElfSection
 
 _SLOT_TYPES = {"x86_64": (6, 7), "aarch64": (1025, 1026)}  # R_*_GLOB_DAT, R_*_JUMP_SLOT
 _STUB = 16  # bytes, if the section does not state it
@@ -39,7 +39,7 @@ def plt_stubs(image: ElfImage) -> dict[range, bytes]:
     }
 
 
-def _x86_64(image: ElfImage, section: Section) -> Iterator[tuple[range, int]]:
+def _x86_64(image: ElfImage, section: ElfSection) -> Iterator[tuple[range, int]]:
     size = section.entry_size or _STUB
     for jump in _JUMP.finditer(image.data(section, _MOST_BYTES)):
         slot = section.address + jump.end() + int.from_bytes(jump[1], "little", signed=True)
@@ -47,7 +47,7 @@ def _x86_64(image: ElfImage, section: Section) -> Iterator[tuple[range, int]]:
         yield range(start, start + size), slot
 
 
-def _aarch64(image: ElfImage, section: Section) -> Iterator[tuple[range, int]]:
+def _aarch64(image: ElfImage, section: ElfSection) -> Iterator[tuple[range, int]]:
     # adrp x16, page; ldr x17, [x16, offset]; add x16, ...; br x17 -- behind `bti c` in some images.
     data = image.data(section, _MOST_BYTES)
     words = np.frombuffer(data, "<u4", count=len(data) // 4)
@@ -62,7 +62,7 @@ def _aarch64(image: ElfImage, section: Section) -> Iterator[tuple[range, int]]:
         yield range(start, start + _STUB), slot
 
 
-_DECODERS: dict[str, Callable[[ElfImage, Section], Iterator[tuple[range, int]]]] = {
+_DECODERS: dict[str, Callable[[ElfImage, ElfSection], Iterator[tuple[range, int]]]] = {
     "x86_64": _x86_64,
     "aarch64": _aarch64,
 }

@@ -12,7 +12,7 @@ import pytest
 from harness.recordings.live_file_writer import LiveFileWriter, hook, java, java_class
 from harness.warm_command import warm
 from offheap.probe import contract
-from offheap.probe.contract import JavaHeap, StackKind
+from offheap.probe.contract import JavaHeapState, StackKind
 
 KIB = 1 << 10
 SECONDS = 100  # of the recording; the only collection comes after 90
@@ -109,7 +109,7 @@ def test_scaling_without_a_heap_in_use_is_refused(recorded: Path, tmp_path: Path
 
 def test_a_heap_that_another_agent_samples_is_told(tmp_path: Path) -> None:
     taken = writer()
-    taken.header["java_heap"] = JavaHeap.TAKEN
+    taken.header["java_heap"] = JavaHeapState.TAKEN
     taken.keys, taken.values = (rows[taken.keys < contract.OBJECT_KEY] for rows in (taken.keys, taken.values))
     path = taken.write(tmp_path / "offheap-3-0000000000000000.live")
     assert "another agent holds" in " ".join(ran("leaks", path).split())

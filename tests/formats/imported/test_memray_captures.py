@@ -17,9 +17,10 @@ from hypothesis import strategies as st
 from harness import needs
 from harness.plugins.rotation import seed
 from harness.recordings.imported_profiles import SAMPLES, check, held_by, outcome, stacks_of
+from offheap.children import memray_child
 from offheap.errors import UserError
 from offheap.formats.imported import formats
-from offheap.formats.imported.events import memray_capture, memray_child
+from offheap.formats.imported.events import memray_capture
 
 PROGRAM = SAMPLES / "src" / "forget.py"
 OPTIONS = {

@@ -27,7 +27,7 @@ from harness.waiting import wait_until
 from harness.warm_command import warm
 from offheap import recording
 from offheap.jvm.counters import hsperfdata
-from offheap.probe.contract import JavaHeap, Loss
+from offheap.probe.contract import JavaHeapState, Loss
 from offheap.probe.live_files.live_file import LiveFile
 from offheap.proc import maps
 
@@ -124,7 +124,7 @@ def test_a_jvm_that_is_killed_in_a_collection_leaves_a_recording(
 
 def is_followed(program: ObjectsOnDemand) -> bool:
     (live_file,) = Path("/dev/shm").glob(f"offheap-{program.pid}-*.live")
-    return state(live_file) == JavaHeap.FOLLOWED
+    return state(live_file) == JavaHeapState.FOLLOWED
 
 
 def stopped_in_a_collection(program: ObjectsOnDemand) -> bool:

@@ -23,7 +23,7 @@ from harness.jvms.objects_on_demand import (
 )
 from harness.plugins.rotation import one_a_row
 from offheap.jvm.listener.attach import AttachedVM
-from offheap.probe.contract import JavaHeap
+from offheap.probe.contract import JavaHeapState
 from offheap.probe.live_files.live_file import LiveFile
 
 pytestmark = [needs.tracing, pytest.mark.usefixtures("probe_library")]
@@ -95,7 +95,7 @@ def test_detached_and_attached_again(jre: Callable[[int], Path], jdk: Path) -> N
     with objects_on_demand(jre(21), jdk, "g1") as program:
         for _ in range(3):
             live_file = attach(program, "java,java-interval=16k")
-            assert state(live_file) == JavaHeap.FOLLOWED
+            assert state(live_file) == JavaHeapState.FOLLOWED
             program.do("small 20000", "churn 16")
             assert followed(live_file, "small").rows > 100
             detach(program, live_file)

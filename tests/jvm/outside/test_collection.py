@@ -15,7 +15,7 @@ import pytest
 from harness.command_line import offheap
 from harness.paths import JAVA
 from harness.warm_command import warm
-from offheap.analysis.live.view import Row
+from offheap.analysis.live.view import SiteNow
 from offheap.inspect.over_time import jvm_counters
 from offheap.jvm.listener.collection import collect
 from offheap.live.follower import Follower
@@ -142,7 +142,7 @@ def test_whoever_watches_knows_whether_the_jvm_collected(
         live_file.unlink()
 
 
-def _dropped(watch: Follower) -> list[Row]:
+def _dropped(watch: Follower) -> list[SiteNow]:
     """The sites of dropped buffers, the largest allocator first; empty until frames have names."""
     view = watch.view()
     rows = map(view.row, range(len(view.names.suspects)))

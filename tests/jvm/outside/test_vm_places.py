@@ -21,7 +21,7 @@ from offheap.jvm.texts import nmt, vm_info
 from offheap.proc import maps
 
 
-def borders(places: list[vm_info.Place], part: str) -> list[tuple[int, int]]:
+def borders(places: list[vm_info.JVMRange], part: str) -> list[tuple[int, int]]:
     return sorted((place.start, place.end) for place in places if place.part == part)
 
 

@@ -32,6 +32,14 @@ STRUCTS: dict[str, np.dtype[np.void]] = {
     "property": contract.PROPERTY,
 }
 
+
+class StackFlag(IntFlag):
+    """Bits of a stack's `flags`, which the file has for readers other than offheap's."""
+
+    TRUNCATED = 1
+    INCOMPLETE = 2
+
+
 # enum in C -> (prefix of its constants, class in Python)
 ENUMS: dict[str, tuple[str, type[IntEnum] | type[IntFlag]]] = {
     "state": ("", contract.State),
@@ -40,11 +48,11 @@ ENUMS: dict[str, tuple[str, type[IntEnum] | type[IntFlag]]] = {
     "section_id": ("", contract.Section),
     "loss": ("", contract.Loss),
     "coverage": ("", contract.Coverage),
-    "java_heap": ("JAVA_HEAP_", contract.JavaHeap),
+    "java_heap": ("JAVA_HEAP_", contract.JavaHeapState),
     "frame_kind": ("FRAME_", contract.FrameKind),
     "method_state": ("METHOD_", contract.MethodState),
     "stack_kind": ("", contract.StackKind),
-    "stack_flags": ("STACK_", contract.StackFlag),
+    "stack_flags": ("STACK_", StackFlag),
 }
 
 CONSTANTS = {

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ast
+import importlib.util
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from harness.paths import BENCHMARKS, HARNESS, ROOT, TESTS
+from harness.paths import BENCHMARKS, HARNESS, ROOT, TESTS, WEB
 
 PACKAGE = ROOT / "src" / "offheap"
 # Room: the packages of this repository that its files may import.
@@ -61,9 +62,37 @@ def test_each_room_imports_what_it_may_know(room: Path) -> None:
     assert not wrong
 
 
-@pytest.mark.parametrize("room", MAY_KNOW, ids=lambda room: room.name)
+@pytest.mark.parametrize("room", [*MAY_KNOW, PACKAGE, ROOT / "probe", WEB], ids=lambda room: room.name)
 def test_no_file_changes_where_modules_are_found(room: Path) -> None:
     assert [path.name for path in files(room) if edits_the_path(ast.parse(path.read_text()))] == []
+
+
+def test_a_class_name_means_one_thing() -> None:
+    """A Protocol may have the name of the class that it describes."""
+    places: dict[str, list[str]] = {}
+    for path in files(PACKAGE):
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef) and "Protocol" not in map(ast.unparse, node.bases):
+                places.setdefault(node.name, []).append(path.relative_to(PACKAGE).as_posix())
+    twice = {name: its for name, its in places.items() if len(its) > 1 and not name.startswith("_")}
+    assert twice == {}
+
+
+def test_programs_hide_no_library() -> None:
+    """Python looks for modules in a program's folder first."""
+    names = [path.stem for path in (PACKAGE / "children").glob("*.py") if path.name != "__init__.py"]
+    assert names
+    assert [name for name in names if importlib.util.find_spec(name)] == []
+
+
+def test_benchmarks_have_one_command_line() -> None:
+    """It comes from `harness.measuring.runner`: --write puts a table into its document."""
+    own = {
+        path.relative_to(ROOT).as_posix()
+        for path in files(BENCHMARKS)
+        if "argparse" in imported(ast.parse(path.read_text()))
+    }
+    assert own == set()
 
 
 def test_the_calendar_chooses_no_test() -> None:

@@ -199,6 +199,7 @@ def test_durations_count_per_second_and_per_request() -> None:
     old, new = release(1, "x", duration=20), release(2, "x", duration=80)
     assert site(diff(old, new), "x").significant
     assert "--per second" in written(diff(old, new))
+    assert "--per second" not in written(diff(old, old))
     by_second = diff(old, new, per_second=True)
     assert not site(by_second, "x").significant
     assert site(by_second, "x").live_bytes.new.low < 200 * 7160 < site(by_second, "x").live_bytes.new.high

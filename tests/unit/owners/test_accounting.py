@@ -17,7 +17,7 @@ from offheap.jvm.texts.vm_info import MetaspaceUsage, Usage
 from offheap.proc import smaps
 from offheap.proc.maps import Mapping
 from offheap.proc.pagemap import Present
-from offheap.proc.smaps import Memory, Row
+from offheap.proc.smaps import Memory, SmapsEntry
 from offheap.proc.threads import Thread
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -26,10 +26,10 @@ BASE = 0x7F0000000000
 
 def row(
     start: int, size: int, permissions: str = "rw-p", path: str = "", flags: str = "", rss: int = -1
-) -> Row:
+) -> SmapsEntry:
     resident = (size if permissions.startswith("r") else 0) if rss < 0 else rss
     mapping = Mapping(start, start + size, permissions, 0, "00:00", 7 if path else 0, path, False)
-    return Row(mapping, Memory(rss=resident), frozenset(flags.split()))
+    return SmapsEntry(mapping, Memory(rss=resident), frozenset(flags.split()))
 
 
 ranges = st.lists(
@@ -68,7 +68,7 @@ def test_the_first_claim_has_an_address(wanted: list[Range], start: int, size: i
     )
 )
 def test_pieces_sum_to_the_rss_of_their_row(given_rows: list[tuple[int, list[Present]]]) -> None:
-    rows: list[Row] = []
+    rows: list[SmapsEntry] = []
     pieces: list[Piece] = []
     present: dict[int, Present] = {}
     for number, (rss, pages) in enumerate(given_rows):
@@ -287,7 +287,7 @@ def test_what_is_left_is_not_the_jvms_once_it_told_all() -> None:
 
 def test_a_tag_beside_an_exact_range_means_the_rest() -> None:
     rows = [row(BASE, 4 * MIB)]
-    heap = vm_info.Place(BASE, BASE + MIB, "heap", "heap")
+    heap = vm_info.JVMRange(BASE, BASE + MIB, "heap", "heap")
     both = system_map.TaggedMapping(BASE, BASE + 4 * MIB, 0, ("JAVAHEAP", "CLASS"), "")
     evidence = Evidence(rows, places=[heap], tags=[both])
     claims = accounting.known(evidence)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from harness.paths import TESTS
 from offheap.jvm.texts import system_map, vm_info
-from offheap.jvm.texts.vm_info import Place, Usage
+from offheap.jvm.texts.vm_info import JVMRange, Usage
 
 DATA = TESTS / "data" / "vm"
 KIB, MIB = 1 << 10, 1 << 20
@@ -50,7 +50,7 @@ def test_one_code_cache_for_all() -> None:
         "CodeCache: size=49152Kb used=1Kb max_used=1Kb free=1Kb\n"
         " bounds [0x00007f0001000000, 0x00007f0001270000, 0x00007f0004000000]"
     )
-    assert vm_info.places(text) == [Place(0x7F0001000000, 0x7F0004000000, "code", "code cache")]
+    assert vm_info.places(text) == [JVMRange(0x7F0001000000, 0x7F0004000000, "code", "code cache")]
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_cds_archives() -> None:
         "CDS archive(s) mapped at: [0x00007fff00000000-0x00007fff00be0000-0x00007fff00be0000), "
         "size 12451840, SharedBaseAddress: 0x00007fff00000000, ArchiveRelocationMode: 1."
     )
-    assert vm_info.places(text) == [Place(0x7FFF00000000, 0x7FFF00BE0000, "cds", "CDS archives")]
+    assert vm_info.places(text) == [JVMRange(0x7FFF00000000, 0x7FFF00BE0000, "cds", "CDS archives")]
 
 
 @pytest.mark.parametrize(

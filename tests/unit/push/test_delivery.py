@@ -20,7 +20,7 @@ from opentelemetry.proto.collector.profiles.v1development.profiles_service_pb2 i
 from harness.peers.answering_server import Serve
 from harness.peers.certificates import self_signed
 from offheap.errors import UserError
-from offheap.push.delivery import Away, Delivery, Refused
+from offheap.push.delivery import Away, Delivery, RefusedByServer
 from offheap.push.destination import Series, destination, message, rejection
 from offheap.push.headers import headers
 
@@ -161,7 +161,7 @@ def test_a_collector_that_rejects_a_profile_is_heard(serve: Serve) -> None:
     answer.partial_success.rejected_profiles, answer.partial_success.error_message = 1, "no such index"
     server.says = answer.SerializeToString()
     delivery = Delivery(destination("otlp", server.url, {}))
-    with pytest.raises(Refused, match="no such index"):
+    with pytest.raises(RefusedByServer, match="no such index"):
         delivery.once(message("otlp", PROFILE, SERIES, 2.0))
     for harmless in (ExportProfilesServiceResponse().SerializeToString(), b"<html>fine</html>", b"{}"):
         server.says = harmless

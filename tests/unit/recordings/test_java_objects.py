@@ -15,7 +15,7 @@ import pytest
 from harness.recordings.live_file_writer import INTERVAL, LiveFileWriter, hook, java, java_class
 from offheap.errors import UserError
 from offheap.probe import contract
-from offheap.probe.contract import JavaHeap, Loss, Mode, Section, StackKind, State
+from offheap.probe.contract import JavaHeapState, Loss, Mode, Section, StackKind, State
 from offheap.probe.live_files.live_file import LiveFile
 from offheap.recording import java_objects, load
 from offheap.recording.capture.info import NOT_FOLLOWED
@@ -234,8 +234,8 @@ def test_an_object_whose_stack_was_lost_is_no_block(tmp_path: Path) -> None:
     assert len(recording.java.live) == 3
 
 
-@pytest.mark.parametrize("state", [JavaHeap.REQUESTED, JavaHeap.TAKEN, JavaHeap.UNAVAILABLE])
-def test_a_recording_says_that_it_follows_nothing(state: JavaHeap, tmp_path: Path) -> None:
+@pytest.mark.parametrize("state", [JavaHeapState.REQUESTED, JavaHeapState.TAKEN, JavaHeapState.UNAVAILABLE])
+def test_a_recording_says_that_it_follows_nothing(state: JavaHeapState, tmp_path: Path) -> None:
     writer = LiveFileWriter(header={"java_heap": state})
     record(written(ended(writer), tmp_path), tmp_path / "a.offheap")
     recording = load(tmp_path / "a.offheap")

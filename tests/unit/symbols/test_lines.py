@@ -12,9 +12,10 @@ import pytest
 
 from harness import needs
 from harness.native.elf_images import NOWHERE, SOURCES, build_id, has_the_chain, program, run, symbols
+from offheap.children import convert
 from offheap.errors import UserError
 from offheap.proc.images.elf import ElfImage
-from offheap.symbols import Symbol, Symbolizer, convert, lines
+from offheap.symbols import Symbol, Symbolizer, lines
 
 pytestmark = pytest.mark.usefixtures("symbol_cache")
 needs_symbolic = needs.unless(lines.available(), "symbolic", "pip install symbolic")

@@ -14,8 +14,10 @@ from offheap.analysis.gate.gate import Limits, gate
 from offheap.analysis.leaks.answer import answer
 from offheap.analysis.leaks.leaks import Ranking, ranking
 from offheap.analysis.leaks.owners_with_blocks import owners_with_blocks
+from offheap.analysis.leaks.reconcile import beside
 from offheap.analysis.leaks.ticket import ticket
 from offheap.analysis.owners.results import WhereVerdict
+from offheap.analysis.owners.verdict import FEWEST_READINGS, judge
 from offheap.analysis.page.recording_page import recording_page
 from offheap.probe.contract import StackKind
 from offheap.quantities import PER_MINUTE
@@ -164,6 +166,17 @@ def test_pages_that_grow_ever_slower_are_said_beside_no_leak() -> None:
     assert words.startswith("No leak found ")
     assert "malloc's memory grew by " in words
     assert "ever slower, as in a warm-up (offheap where has more)." in words
+
+
+def test_pages_are_named_from_the_readings_that_a_verdict_needs() -> None:
+    for count, named in ((FEWEST_READINGS - 1, False), (FEWEST_READINGS, True)):
+        times = np.linspace(0.0, 60.0, count)
+        held = (30 + times / 3) * MIB
+        filling = OwnersOverTime(times, ["malloc"], held[:, None], held, {"age": times + 10})
+        found = judge(filling)
+        assert found.verdict.kind == "cannot tell yet"
+        assert ("too few" in found.verdict.why) != named
+        assert ("a cache that fills" in beside(filling, found)) == named
 
 
 def test_where_names_direct_buffers_that_leak_by_blocks() -> None:

@@ -14,6 +14,10 @@ Change = Literal["new", "grown", "shrunk", "gone", "same"]
 # Beyond chance, and "" if not.  Leaks: NEW leaks there and OLD does not, the reverse leaks no more.
 GrowthChange = Literal["", "leaks", "leaks no more", "faster", "slower"]
 
+# OLD's length over NEW's: within these the longer time explains no more than a tenth of what grew.
+_ALIKE = (0.9, 1.1)
+_SHORTEST = 1e-3  # seconds, where a length divides
+
 
 @dataclass(frozen=True, slots=True)
 class Difference:
@@ -129,3 +133,13 @@ class Diff:
     sites: tuple[SiteChange, ...]
     functions: tuple[FunctionChange, ...]
     stacks: StackChanges | None = None
+
+    @property
+    def lengths_differ(self) -> bool:
+        """Whether one recording is so much longer that growth alone would explain a change."""
+        least, most = _ALIKE
+        return not least < self.old.seconds / max(self.new.seconds, _SHORTEST) < most
+
+    @property
+    def changed_sites(self) -> tuple[SiteChange, ...]:
+        return tuple(site for site in self.sites if site.change != "same")

@@ -33,7 +33,7 @@ _COLLECT = " (a small young generation, -Xmn8m, has one come sooner)"
 _Doubtful: tuple[Verdict, ...] = ("leak", "growing", "cannot tell yet")
 
 
-class Suppression(Protocol):
+class SiteFilter(Protocol):
     """What leaves a site out."""
 
     def covers(self, stack: Sequence[Frame]) -> bool: ...
@@ -62,7 +62,7 @@ class Counted:
 
 
 def count(
-    thing: str, ranked: Ranking, limit: float, suppressions: Sequence[Suppression], *, every: bool
+    thing: str, ranked: Ranking, limit: float, suppressions: Sequence[SiteFilter], *, every: bool
 ) -> Counted:
     """`limit`: bytes a second, to show or to exclude; `every`: suppressions cover sites of any verdict."""
     used: set[int] = set()

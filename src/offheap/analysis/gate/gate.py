@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from offheap.analysis.gate import java_heap
-from offheap.analysis.gate.conditions import Counted, Suppression, count, growth, known_sites, leaks
+from offheap.analysis.gate.conditions import Counted, SiteFilter, count, growth, known_sites, leaks
 from offheap.analysis.gate.results import Check, Gate, Outcome
 from offheap.analysis.leaks.conclusion import Conclusion, record
 from offheap.analysis.leaks.leaks import ranking
@@ -66,7 +66,7 @@ def gate(
     limits: Limits,
     *,
     baseline: Recording | None = None,
-    suppressions: Sequence[Suppression] = (),
+    suppressions: Sequence[SiteFilter] = (),
 ) -> Gate:
     """Check a recording; with a baseline its leaks are known and pass."""
     slowest = DEFAULT_LIMIT if limits.slowest_leak is None else limits.slowest_leak

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from offheap.analysis.gate.conditions import Suppression, count, growth, known_sites, leaks
+from offheap.analysis.gate.conditions import SiteFilter, count, growth, known_sites, leaks
 from offheap.analysis.gate.results import Check
 from offheap.analysis.java_heap.java_ranking import java_ranking, without_objects
 from offheap.analysis.java_heap.report import undecided
@@ -34,7 +34,7 @@ def check(
     no_leaks: bool,
     *,
     baseline: Recording | None = None,
-    suppressions: Sequence[Suppression] = (),
+    suppressions: Sequence[SiteFilter] = (),
 ) -> JavaChecks:
     """`max_growth`: bytes a second, None: no limit; `no_leaks`: no site of Java objects may leak."""
     if recording.info.java_heap is None:

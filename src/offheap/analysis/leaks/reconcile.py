@@ -21,6 +21,7 @@ import numpy as np
 
 from offheap.analysis.owners.growth import Candidate, State, standings
 from offheap.analysis.owners.results import Kind, OwnersGrowth
+from offheap.analysis.owners.verdict import FEWEST_READINGS
 from offheap.analysis.statistics.estimate import Estimate
 from offheap.analysis.statistics.trend import trend
 from offheap.analysis.totals import totals
@@ -54,7 +55,6 @@ _MAY_STOP: dict[State, str] = {
     "unjudged": "and may be metaspace",
     "flat": "which is too little so far beside the RSS",
 }
-_FEWEST_READINGS = 10  # as owners.verdict requires: a trend of fewer is chance
 # Bytes of pages to a byte that was asked for: malloc's headers and rounding make up to this of small blocks.
 _OVERHEAD = 2.0
 # Live blocks that grew by this share of the pages' growth are what fills the pages.
@@ -140,7 +140,7 @@ def beside(over: OwnersOverTime, found: OwnersGrowth | None, unit: RateUnit = PE
         return ""
     if found.verdict.kind in _BESIDE:
         return f"{_BESIDE[found.verdict.kind]}, which is no native block"
-    if found.verdict.kind != "cannot tell yet" or found.readings < _FEWEST_READINGS:
+    if found.verdict.kind != "cannot tell yet" or found.readings < FEWEST_READINGS:
         return ""
     for one in standings(over) or ():
         # Flat beside a large RSS.

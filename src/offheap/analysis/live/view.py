@@ -78,7 +78,7 @@ class Names:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class SiteNow:
     """One site now.
 
     key        of the site, the same in every View
@@ -166,10 +166,10 @@ class View:
         ranked: list[int] = chosen[np.lexsort((-live, -key))].tolist()
         return ranked[::-1] if reverse else ranked
 
-    def row(self, site: int) -> Row:
+    def row(self, site: int) -> SiteNow:
         suspect = self.names.suspects[site]
         age = float(self.age[site])
-        return Row(
+        return SiteNow(
             key=suspect.site.stacks[0],
             suspect=suspect,
             live_bytes=float(self.live_bytes[site]),

@@ -40,6 +40,16 @@ class BlockSize:
 
 
 @dataclass(frozen=True, slots=True)
+class BlockSizes:
+    """Several chunk sizes: their number and their sums."""
+
+    count: int
+    blocks: int
+    bytes: int
+    resident: int
+
+
+@dataclass(frozen=True, slots=True)
 class Arena:
     """One arena of glibc; bytes.  Free is all memory that no program has: free chunks, caches and the top.
 
@@ -99,6 +109,16 @@ class NativeHeap:
     @property
     def coverage(self) -> float:
         return self.walked / self.size if self.size else 1.0
+
+    def smaller_sums(self, first: int) -> BlockSizes:
+        """All of `sizes` but the first ones, which hold most."""
+        left = self.sizes[first:]
+        return BlockSizes(
+            len(left),
+            sum(size.blocks for size in left),
+            sum(size.bytes for size in left),
+            sum(size.resident for size in left),
+        )
 
     @property
     def free_resident(self) -> int:

@@ -43,3 +43,12 @@ class Tracked:
     categories: dict[str, Category]
     external: External
     text: str = ""
+
+    @property
+    def reserved(self) -> int:
+        """Of all categories of the JVM, which its report calls Total."""
+        return sum(one.reserved for one in self.categories.values())
+
+    @property
+    def committed(self) -> int:
+        return sum(one.committed for one in self.categories.values())

@@ -24,10 +24,10 @@ from offheap.analysis.owners.claims import Claims, Range
 from offheap.jvm.structures.direct_memory import DirectMemory
 from offheap.jvm.texts.nmt import Report
 from offheap.jvm.texts.system_map import TaggedMapping
-from offheap.jvm.texts.vm_info import MetaspaceUsage, Place
-from offheap.jvm.texts.vm_info import Part as PlacePart
+from offheap.jvm.texts.vm_info import JVMPart as PlacePart
+from offheap.jvm.texts.vm_info import JVMRange, MetaspaceUsage
 from offheap.proc.pagemap import PAGE, Present
-from offheap.proc.smaps import Row
+from offheap.proc.smaps import SmapsEntry
 from offheap.proc.threads import Thread
 
 UNNAMED_STACKS = "(threads that ran, or have ended)"
@@ -65,7 +65,7 @@ _JAR_ENDINGS = (".jar", ".war", ".ear", ".zip", ".jmod", "/modules")
 
 
 @dataclass(frozen=True, slots=True)
-class Image:
+class ImageExtent:
     """The addresses that an ELF file's segments occupy, .bss included."""
 
     start: int
@@ -77,10 +77,10 @@ class Image:
 class Evidence:
     """The data gathered about one process; missing data are empty or None."""
 
-    rows: list[Row]
+    rows: list[SmapsEntry]
     threads: list[Thread] = field(default_factory=list)
-    images: list[Image] = field(default_factory=list)
-    places: list[Place] = field(default_factory=list)
+    images: list[ImageExtent] = field(default_factory=list)
+    places: list[JVMRange] = field(default_factory=list)
     metaspace: MetaspaceUsage | None = None
     nmt: Report | None = None
     tags: list[TaggedMapping] = field(default_factory=list)
@@ -128,7 +128,7 @@ def known(evidence: Evidence) -> Claims:
     return claims
 
 
-def searchable(rows: Sequence[Row], claims: Claims) -> list[tuple[int, int]]:
+def searchable(rows: Sequence[SmapsEntry], claims: Claims) -> list[tuple[int, int]]:
     """The places of possible large glibc blocks: writable, anonymous, in memory and unclaimed."""
     return [
         (start, end)
@@ -140,7 +140,7 @@ def searchable(rows: Sequence[Row], claims: Claims) -> list[tuple[int, int]]:
 
 
 def heaps(
-    rows: Sequence[Row], heads: Collection[int] = ()
+    rows: Sequence[SmapsEntry], heads: Collection[int] = ()
 ) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
     """The ranges of glibc's arenas: the ones that brk grows, and the ones at multiples of 64 MiB."""
     main = [(row.mapping.start, row.mapping.end) for row in rows if row.mapping.path == "[heap]"]
@@ -161,7 +161,7 @@ def claim_rest(evidence: Evidence, claims: Claims, chunks: Sequence[tuple[int, i
         claims.add([_tagged(tagged, exact)])
 
 
-def divide(rows: Sequence[Row], claims: Claims) -> list[Piece]:
+def divide(rows: Sequence[SmapsEntry], claims: Claims) -> list[Piece]:
     """Every row with memory, cut at the borders of its claims."""
     executable = {
         (row.mapping.device, row.mapping.inode)
@@ -183,7 +183,7 @@ def divide(rows: Sequence[Row], claims: Claims) -> list[Piece]:
     return pieces
 
 
-def partial(rows: Sequence[Row], pieces: Sequence[Piece]) -> list[int]:
+def partial(rows: Sequence[SmapsEntry], pieces: Sequence[Piece]) -> list[int]:
     """Indices of the pieces whose share of their row must be measured page by page."""
     return [
         index
@@ -192,7 +192,7 @@ def partial(rows: Sequence[Row], pieces: Sequence[Piece]) -> list[int]:
     ]
 
 
-def sizes(rows: Sequence[Row], pieces: Sequence[Piece], present: Map[int, Present]) -> list[int]:
+def sizes(rows: Sequence[SmapsEntry], pieces: Sequence[Piece], present: Map[int, Present]) -> list[int]:
     """RSS of each piece in bytes; `present` has the pages in memory of those that are `partial`.
 
     A row's pieces sum to its RSS exactly: pages only set the shares, because the page table is read later.
@@ -289,7 +289,7 @@ def _tagged(tagged: TaggedMapping, exact: set[Owner]) -> Range:
     return Range(tagged.start, tagged.end, owner, name)
 
 
-def _by_name(row: Row, executable: bool) -> tuple[Owner, str] | None:
+def _by_name(row: SmapsEntry, executable: bool) -> tuple[Owner, str] | None:
     """The owner by the mapping's name, which overrides claims on its addresses."""
     path = row.mapping.path
     if path.startswith("/memfd:java_heap"):
@@ -325,7 +325,7 @@ def _file(path: str, executable: bool) -> Owner:
     return "mapped-files"
 
 
-def _pathless(row: Row) -> tuple[Owner | None, str]:
+def _pathless(row: SmapsEntry) -> tuple[Owner | None, str]:
     """The owner of unclaimed memory: names identify shared memory and memory that the program named."""
     path = row.mapping.path
     if path.startswith("[anon:"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -93,6 +93,10 @@ class Placed:
     bytes: int
 
 
+def total_bytes(lines: Iterable[Part | Placed]) -> int:
+    return sum(line.bytes for line in lines)
+
+
 @dataclass(frozen=True, slots=True)
 class Accounts:
     """RSS in bytes, split: holdings and unattributed sum to it exactly.
@@ -127,7 +131,17 @@ class Accounts:
 
     @property
     def unattributed_bytes(self) -> int:
-        return sum(part.bytes for part in self.unattributed)
+        return total_bytes(self.unattributed)
+
+    def share(self, size: int) -> float:
+        """Of RSS, 0 to 1; 0 if there is none."""
+        return size / self.memory.rss if self.memory.rss else 0.0
+
+    def by_group(self, groups: Iterable[tuple[Owner, ...]]) -> tuple[tuple[int, ...], int]:
+        """The bytes of each group of owners, and the bytes of RSS that are in none."""
+        held = {holding.owner: holding.bytes for holding in self.holdings}
+        sizes = tuple(sum(held.get(owner, 0) for owner in owners) for owners in groups)
+        return sizes, self.memory.rss - sum(sizes)
 
 
 @dataclass(frozen=True, slots=True)

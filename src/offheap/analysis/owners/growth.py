@@ -33,21 +33,22 @@ DIRECT_BYTES, DIRECT_BUFFERS = "direct-buffer-bytes", "direct-buffers"
 # The JVM's own malloc is a separate candidate: its compilers' arenas would drown a library's blocks.
 # Free memory in malloc and its blocks turn into each other, and with too many blocks to walk both are
 # estimates: only their sum is exact.
+_HALF_AS_FAST, _STRAIGHT = 0.5, 0.7
 _CANDIDATES: tuple[tuple[Kind, tuple[str, ...], float], ...] = (
-    ("java-heap", ("java-heap",), 0.5),
-    ("direct-buffers", ("direct-buffers",), 0.5),
-    ("metaspace", ("metaspace", "class-space"), 0.7),
-    ("code-cache", ("code-cache",), 0.7),
-    ("threads", ("thread-stacks",), 0.5),
-    ("native-malloc", ("malloc",), 0.5),
-    ("native-malloc", ("jvm-malloc",), 0.7),
-    ("allocator-retention", ("malloc-free",), 0.5),
-    ("native-mmap", ("anonymous", "unattributed"), 0.5),
-    ("mapped-files", ("mapped-files",), 0.5),
+    ("java-heap", ("java-heap",), _HALF_AS_FAST),
+    ("direct-buffers", ("direct-buffers",), _HALF_AS_FAST),
+    ("metaspace", ("metaspace", "class-space"), _STRAIGHT),
+    ("code-cache", ("code-cache",), _STRAIGHT),
+    ("threads", ("thread-stacks",), _HALF_AS_FAST),
+    ("native-malloc", ("malloc",), _HALF_AS_FAST),
+    ("native-malloc", ("jvm-malloc",), _STRAIGHT),
+    ("allocator-retention", ("malloc-free",), _HALF_AS_FAST),
+    ("native-mmap", ("anonymous", "unattributed"), _HALF_AS_FAST),
+    ("mapped-files", ("mapped-files",), _HALF_AS_FAST),
 )
 
 # Caches and pools of a young process fill slowly: its last third must grow by more.
-_YOUNG_SHARE = 0.7
+_YOUNG_SHARE = _STRAIGHT
 # Java objects may hold the memory of these owners, and collections free it.
 _HELD_BY_OBJECTS: tuple[tuple[str, ...], ...] = (
     ("direct-buffers",),
@@ -66,8 +67,11 @@ _MATERIAL, _WIDE = 0.005, 0.05
 _MOST_MATERIAL = 8.0 * (1 << 20)
 # Free memory between blocks varies: ending threads leave some, and others reuse it.
 _MATERIAL_KEPT = 0.02
+# Threads gained.  The levels of three thirds rise strictly, so that two single starts may be such a rise.
 _FEWEST_THREADS = 3
+# Groups of threads, files or class loaders: the sentence names the first; the others are for tools.
 _MOST_NAMED = 5
+_MORE_CLASSES = 1.01  # times as many classes: code that a program reaches late loads fewer
 
 State = Literal["grows", "slows", "open", "unjudged", "uncollected", "warming", "filling", "flat"]
 
@@ -279,7 +283,7 @@ def _may_be_metaspace(over: OwnersOverTime) -> bool:
     if "metaspace" in over.names or "classes" not in over.gauges:
         return False
     first, last = _ends(over.gauges["classes"])
-    return last > first * 1.01
+    return last > first * _MORE_CLASSES
 
 
 def _unloading(over: OwnersOverTime) -> bool:

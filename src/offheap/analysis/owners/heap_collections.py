@@ -12,6 +12,8 @@ import numpy as np
 from offheap.analysis.statistics.trend import Floats, Trend, trend
 from offheap.recording.model import OwnersOverTime
 
+# Floors in the last two thirds.  Three leave one degree of freedom, where Student's t is 12.7 and hardly any
+# interval excludes zero; with four it is 4.3.
 FEWEST_COLLECTIONS = 4
 # After few collections: if they gave back this share of the rise or more, later ones may free the rest.
 _GIVEN_BACK = 0.3

@@ -13,7 +13,7 @@ from itertools import combinations, islice, pairwise
 from offheap.analysis.owners.accounts import Owner
 from offheap.analysis.owners.claims import Claims, Range
 from offheap.jvm.texts.vm_info import MetaspaceUsage
-from offheap.proc.smaps import Row
+from offheap.proc.smaps import SmapsEntry
 from offheap.proc.threads import Thread
 
 ARENA_BYTES = 64 << 20  # glibc's HEAP_MAX_SIZE on 64-bit machines
@@ -29,7 +29,7 @@ _ZGC_MARK_STACKS = 0x1500_0000_0000
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class WritableExtent:
     """Addresses [start, end) with `writable` writable bytes."""
 
     start: int
@@ -37,12 +37,12 @@ class Place:
     writable: int
 
 
-def is_anonymous(row: Row) -> bool:
+def is_anonymous(row: SmapsEntry) -> bool:
     """Private memory without a file and without a name, as from a plain mmap."""
     return not row.mapping.path and row.mapping.permissions.endswith("p")
 
 
-def arenas(rows: Sequence[Row], heads: Collection[int] = ()) -> list[Range]:
+def arenas(rows: Sequence[SmapsEntry], heads: Collection[int] = ()) -> list[Range]:
     """The heaps of glibc's arenas without the first, which is [heap]; `heads` comes from glibc_heap.heads.
 
     arena.c reserves 64 MiB at a multiple of 64 MiB with MAP_NORESERVE ("nr") and opens them from the
@@ -56,12 +56,12 @@ def arenas(rows: Sequence[Row], heads: Collection[int] = ()) -> list[Range]:
     ]
 
 
-def unflagged(rows: Sequence[Row]) -> list[int]:
+def unflagged(rows: Sequence[SmapsEntry]) -> list[int]:
     """Possible starts of glibc heaps without the flag."""
     return [start for row, start in _aligned(rows) if "nr" not in row.flags and row.memory.rss]
 
 
-def _aligned(rows: Sequence[Row]) -> Iterator[tuple[Row, int]]:
+def _aligned(rows: Sequence[SmapsEntry]) -> Iterator[tuple[SmapsEntry, int]]:
     for row in rows:
         if is_anonymous(row) and row.mapping.permissions == "rw-p":
             first = -(-row.mapping.start // ARENA_BYTES) * ARENA_BYTES
@@ -69,7 +69,7 @@ def _aligned(rows: Sequence[Row]) -> Iterator[tuple[Row, int]]:
                 yield row, start
 
 
-def jemalloc(rows: Sequence[Row]) -> list[Range]:
+def jemalloc(rows: Sequence[SmapsEntry]) -> list[Range]:
     """jemalloc's mappings, in a process with its library.
 
     Its pages.c maps everything open and with MAP_NORESERVE ("nr"), unless vm.overcommit_memory is 2; HotSpot
@@ -84,7 +84,7 @@ def jemalloc(rows: Sequence[Row]) -> list[Range]:
     ]
 
 
-def stacks(rows: Sequence[Row], threads: Iterable[Thread]) -> list[Range]:
+def stacks(rows: Sequence[SmapsEntry], threads: Iterable[Thread]) -> list[Range]:
     """The stacks with a stack pointer inside, by their threads' names."""
     starts = [row.mapping.start for row in rows]
     found = []
@@ -103,7 +103,7 @@ def stacks(rows: Sequence[Row], threads: Iterable[Thread]) -> list[Range]:
     return found
 
 
-def other_stacks(rows: Sequence[Row], known: Iterable[Range], name: str) -> list[Range]:
+def other_stacks(rows: Sequence[SmapsEntry], known: Iterable[Range], name: str) -> list[Range]:
     """Mappings shaped like stacks: of threads always running, or ended (glibc keeps some for new threads).
 
     Linux 6.7 marks MAP_STACK mappings "nh"; before, only the sizes of known stacks identify them.
@@ -119,7 +119,7 @@ def other_stacks(rows: Sequence[Row], known: Iterable[Range], name: str) -> list
     ]
 
 
-def class_space(rows: Sequence[Row], claims: Claims, usage: MetaspaceUsage) -> list[Range]:
+def class_space(rows: Sequence[SmapsEntry], claims: Claims, usage: MetaspaceUsage) -> list[Range]:
     """The place with the length and the committed bytes of class space."""
     wanted = usage.class_space
     if wanted is None or not wanted.committed:
@@ -128,7 +128,7 @@ def class_space(rows: Sequence[Row], claims: Claims, usage: MetaspaceUsage) -> l
     return _closest(places, 1, wanted.committed, "class-space", "class space")
 
 
-def metaspace(rows: Sequence[Row], claims: Claims, usage: MetaspaceUsage) -> list[Range]:
+def metaspace(rows: Sequence[SmapsEntry], claims: Claims, usage: MetaspaceUsage) -> list[Range]:
     """Metaspace's nodes: as many places as the JVM has reserved nodes, with its committed bytes in sum.
 
     Before JDK 16 a node may have any size; then it is found only if it is the only one.
@@ -144,7 +144,7 @@ def metaspace(rows: Sequence[Row], claims: Claims, usage: MetaspaceUsage) -> lis
     return _closest(places, 1, wanted.committed, "metaspace", "metaspace")
 
 
-def mark_stacks(rows: Sequence[Row]) -> list[Range]:
+def mark_stacks(rows: Sequence[SmapsEntry]) -> list[Range]:
     """ZGC's mark stacks on JDK 11, at a fixed address that NMT does not track."""
     if not any(row.mapping.path.startswith("/memfd:java_heap") for row in rows):
         return []
@@ -155,12 +155,14 @@ def mark_stacks(rows: Sequence[Row]) -> list[Range]:
     ]
 
 
-def _closest(places: list[Place], count: int, committed: int, owner: Owner, name: str) -> list[Range]:
+def _closest(
+    places: list[WritableExtent], count: int, committed: int, owner: Owner, name: str
+) -> list[Range]:
     """The `count` places whose writable bytes are closest to the JVM's figure; none if they are not close.
 
     They differ in a JVM that loads classes between the two readings.
     """
-    best: tuple[Place, ...] = ()
+    best: tuple[WritableExtent, ...] = ()
     least = max(_CLOSE, committed // 50) + 1
     for chosen in islice(combinations(places, count), _COMBINATIONS):
         apart = abs(sum(place.writable for place in chosen) - committed)
@@ -170,7 +172,9 @@ def _closest(places: list[Place], count: int, committed: int, owner: Owner, name
     return [Range(place.start, place.end, owner, name) for place in best]
 
 
-def _places(rows: Sequence[Row], claims: Claims, length: int, align: int | None = None) -> list[Place]:
+def _places(
+    rows: Sequence[SmapsEntry], claims: Claims, length: int, align: int | None = None
+) -> list[WritableExtent]:
     """Unclaimed places of `length` that begin with writable memory and end with reserved memory, in order.
 
     With `align` they start at its multiples, else at a mapping's start or `length` before a mapping's end.
@@ -192,11 +196,11 @@ def _places(rows: Sequence[Row], claims: Claims, length: int, align: int | None 
                     continue
                 writable = _writable(rows, at, place, place + length)
                 if writable and not any(claim for _, _, claim in claims.cut(place, place + length)):
-                    found.add(Place(place, place + length, writable))
+                    found.add(WritableExtent(place, place + length, writable))
     return sorted(found, key=lambda place: place.start)
 
 
-def _writable(rows: Sequence[Row], at: int, start: int, end: int) -> int:
+def _writable(rows: Sequence[SmapsEntry], at: int, start: int, end: int) -> int:
     """Writable bytes of [start, end); 0 unless the range is anonymous, private, and in part only reserved."""
     writable, reserved, here = 0, 0, start
     for row in rows[at:]:
@@ -221,7 +225,7 @@ def _writable(rows: Sequence[Row], at: int, start: int, end: int) -> int:
     return writable if here >= end and reserved else 0
 
 
-def _is_guard(rows: Sequence[Row], at: int) -> bool:
+def _is_guard(rows: Sequence[SmapsEntry], at: int) -> bool:
     """Whether the mapping below is a guard: small, closed, and adjacent."""
     if at < 0 or at + 1 >= len(rows):
         return False
@@ -234,5 +238,5 @@ def _is_guard(rows: Sequence[Row], at: int) -> bool:
     )
 
 
-def _is_stack(rows: Sequence[Row], at: int) -> bool:
+def _is_stack(rows: Sequence[SmapsEntry], at: int) -> bool:
     return "nh" in rows[at].flags

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -12,18 +11,23 @@ from offheap.analysis.owners import heap_collections, warm_up
 from offheap.analysis.owners.growth import ALLOCATOR, DIRECT_BUFFERS, Candidate, growth, material, standings
 from offheap.analysis.owners.results import Grown, Kind, OwnersGrowth, WhereVerdict
 from offheap.analysis.statistics.estimate import Estimate
-from offheap.analysis.statistics.trend import seconds_needed
+from offheap.analysis.statistics.trend import JUDGED, seconds_needed, times_longer
 from offheap.analysis.verdicts.power import DEFAULT_LIMIT
 from offheap.quantities import PER_SECOND, format_duration, format_size, round_up_seconds
 from offheap.recording.model import OwnersOverTime
 
-_SHORTEST = 10.0  # seconds
-_FEWEST_READINGS = 8
-_RETAINED = 0.25  # of RSS
+# Seconds: ten readings at the shortest period between two, which is one second.
+_SHORTEST = 10.0
+# Eight at an even pace leave five in the last two thirds, which `trend` requires; a minute has as
+# few as ten on a busy machine, where a reading takes seconds.
+FEWEST_READINGS = 8
+# Of RSS: a convention.  A return of less leaves more than three quarters of the process's memory.
+_RETAINED = 0.25
 # The verdict states the largest upper end of ten owners' 95 % intervals.  At 1.3 times its distance (99 % for
 # each) no owner exceeds it, at 95 %.
 _SURER = 1.3
 _BLOCK = 64 << 10  # bytes: a leak in larger blocks may be faster than the excluded rate
+_MAY_BE_DUE = 3  # blocks: with so many expected, none comes with a probability of 5 % (e^-3)
 _OF_A_HALF = 2.0**1.5  # the error of a slope over half of the time
 _NATIVE: tuple[Kind, ...] = ("native-malloc", "direct-buffers", "native-mmap")
 # States of growth that is certain, and that may stop.
@@ -31,6 +35,14 @@ _MAY_STOP = ("uncollected", "unjudged", "warming", "filling")
 # Of all growth, or more: new classes also need Java objects and the JVM's malloc, a thread its buffers.
 _CAUSE = 0.1
 _A_THREAD = 1.0 * (1 << 20)  # bytes of RSS: the touched stack, the arena, and the JVM's data of the thread
+
+# The least length of the next watch, in seconds: after too few readings twenty of them in the judged two
+# thirds, after a warm-up sixty in all, the default of a watch.
+_FIRST_WATCH, _AFTER_WARM_UP = 30.0, 60.0
+_LEAST_WAIT = 1.0  # seconds until a warm-up is over: `sleep 0` is no command
+# The length of the next watch, in times of this one.  At twice the length a slope has 1/2.8 of the error; at
+# five times the length five times less growth counts.
+_LONGER, _MUCH_LONGER = 2.0, 5.0
 
 JAVA_HEAP = "--java-heap"  # the option that records Java objects
 _NAMES: dict[Kind, str] = {
@@ -60,13 +72,13 @@ def judge(over: OwnersOverTime, *, pid: int | None = None, loaders: Sequence[Gro
 
 
 def _verdict(over: OwnersOverTime, seconds: float, pid: str, loaders: Sequence[Grown]) -> WhereVerdict:
-    if seconds < _SHORTEST or len(over.times) < _FEWEST_READINGS:
+    if seconds < _SHORTEST or len(over.times) < FEWEST_READINGS:
         readings = f"{len(over.times)} readings in {format_duration(seconds)} are too few"
         why = "one reading is too few" if len(over.times) == 1 else readings
-        return _open(why, pid, max(_SHORTEST * 3, seconds))
+        return _open(why, pid, max(_FIRST_WATCH, seconds))
     found = standings(over, loaders)
     if found is None:
-        return _open("the readings are too far apart", pid, seconds * 2)
+        return _open("the readings are too far apart", pid, seconds * _LONGER)
     growing = [one for one in found if one.state == "grows"]
     if not growing:
         return _nobody(over, found, pid, seconds)
@@ -176,22 +188,19 @@ def _nobody(over: OwnersOverTime, found: Sequence[Candidate], pid: str, seconds:
     for state in ("uncollected", "unjudged", "warming", "filling", "open", "slows"):
         for one in sorted(found, key=lambda one: -one.rss.gained.estimate):
             # Growth that fades is a start-up, which is over when the rest is small.
-            if one.state == state and (
-                state != "slows" or one.trend.last * one.trend.seconds / 2 >= material(one.kind, rss)
-            ):
+            if one.state == state and (state != "slows" or one.trend.gained_last >= material(one.kind, rss)):
                 return _undecided(over, one, pid, seconds)
     worst = max(most, key=lambda one: most[one], default=None)
-    # If no block came in the time, up to three may have been due, at 95 %.
-    excluded = max(most[worst] if worst else 0.0, 3 * _BLOCK / max(seconds * 2 / 3, 1.0))
-    span = format_duration(seconds * 2 / 3)
+    judged = seconds * JUDGED
+    excluded = max(most[worst] if worst else 0.0, _MAY_BE_DUE * _BLOCK / judged)
+    span = format_duration(judged)
     if worst and worst.kind != "threads" and worst.trend.rate.low > DEFAULT_LIMIT:
         least = material(worst.kind, rss)
         why = (
             f"{_name(over, worst)} grew by {_rate(worst.trend.rate)} over the last {span}, which is too "
             f"little so far in a process of {format_size(rss)}: growth counts from {format_size(least)} on"
         )
-        # Growth is judged over the last two thirds of the time.
-        return replace(_open(why, pid, 1.5 * least / worst.trend.rate.low), excluded=excluded)
+        return replace(_open(why, pid, least / worst.trend.rate.low / JUDGED), excluded=excluded)
     if worst and excluded > DEFAULT_LIMIT:
         why = (
             f"over the last {span} {_name(over, worst).rstrip(',')} may have grown by "
@@ -206,7 +215,7 @@ def _nobody(over: OwnersOverTime, found: Sequence[Candidate], pid: str, seconds:
         one = max(slow, key=lambda one: one.trend.rate.low)
         longer = "which a longer watch can tell from a start-up"
         why += f"; {_name(over, one)} grew by {_rate(one.trend.rate)}, {longer}"
-        commands = (watch_command(pid, round_up_seconds(seconds * 5)),)
+        commands = (watch_command(pid, round_up_seconds(seconds * _MUCH_LONGER)),)
     for one in found:
         if one.kind == "allocator-retention" and one.trend.gained.estimate >= material("native-malloc", rss):
             why += f", but for {_rate(one.trend.rate)} that malloc keeps free, too little to tell from chance"
@@ -223,16 +232,18 @@ def _undecided(over: OwnersOverTime, one: Candidate, pid: str, seconds: float) -
         else:
             why = "but no collection of the Java heap ran that could have freed what Java objects hold of it"
         # The time for some more collections, at their present rate.
-        longer = heap_collections.FEWEST_COLLECTIONS / one.collections if one.collections else 2.0
+        longer = heap_collections.FEWEST_COLLECTIONS / one.collections if one.collections else _LONGER
         return _collecting(
-            _open(f"{grew}, {why}", pid, seconds * max(longer, 2.0)), pid, "half-way through it"
+            _open(f"{grew}, {why}", pid, seconds * max(longer, _LONGER)), pid, "half-way through it"
         )
     if one.state == "unjudged":
         name = name.replace(", as collections leave it,", "")
         grew = f"{name} grew by {_rate(one.rss.rate)}"
         if one.kind == "native-mmap":
             return _open(
-                f"memory that is nobody's grew by {_rate(one.rss.rate)}: it may be metaspace", pid, seconds
+                f"memory without a known owner grew by {_rate(one.rss.rate)}: it may be metaspace",
+                pid,
+                seconds,
             )
         shown = "classes could be unloaded" if one.kind == "metaspace" else "it is no garbage"
         why = f"{grew}, but too few collections of the old generation have shown whether {shown}"
@@ -240,8 +251,8 @@ def _undecided(over: OwnersOverTime, one: Candidate, pid: str, seconds: float) -
         return _collecting(_open(why, pid, seconds), pid, times)
     if one.state == "warming":
         old = warm_up.age(over) or 0.0
-        wait = round_up_seconds(max(warm_up.WARM_UP - old, 1.0))
-        again = max(round_up_seconds(seconds), _SHORTEST * 6)
+        wait = round_up_seconds(max(warm_up.WARM_UP - old, _LEAST_WAIT))
+        again = max(round_up_seconds(seconds), _AFTER_WARM_UP)
         why = (
             f"still warming up, the process is {format_duration(old)} old: {grew}, as in any JVM that loads "
             f"and compiles its classes; look again from an age of {format_duration(warm_up.WARM_UP)}"
@@ -256,7 +267,7 @@ def _undecided(over: OwnersOverTime, one: Candidate, pid: str, seconds: float) -
         return _open(
             f"{name} grew, but ever slower, as in a warm-up: {_rate(one.trend.rate)} at last",
             pid,
-            seconds * 2,
+            seconds * _LONGER,
         )
     if one.trend.rate.low <= 0:
         most = PER_SECOND.format(max(one.trend.rate.high, 0.0))
@@ -309,11 +320,8 @@ def _upper_end(one: Candidate) -> float:
 
 
 def _to_exclude(excluded: float, seconds: float) -> float:
-    """The time of readings after which the possible growth falls to the limit, or is certain.
-
-    The error of a slope falls with the time to the power of 3/2.  Between twice and ten times as long.
-    """
-    return seconds * min(max(math.pow(excluded / DEFAULT_LIMIT, 2 / 3), 2.0), 10.0)
+    """The time of readings after which the possible growth falls to the limit, or is certain."""
+    return seconds * times_longer(excluded / DEFAULT_LIMIT)
 
 
 def _open(why: str, pid: str, seconds: float) -> WhereVerdict:

@@ -34,6 +34,10 @@ _SLOW = 0.5  # share of the middle third's rate: a lower rate is no noise
 _SHORTEST = 1e-9  # seconds: readings at one time have no rate
 _WALKS = 0.6  # correlation of neighbours above which the levels of parts of the time are better than a line
 _PARTS, _FEWEST_PARTS = 8, 5  # of the time, whose levels are compared; each has two readings
+JUDGED = 2 / 3  # of the time: the first third holds the start-up
+# Times as long.  At twice the time a slope has 1/2.8 of the error; a forecast of more than ten times the
+# measured time assumes too much.
+_LEAST_LONGER, _MOST_LONGER = 2.0, 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +62,11 @@ class Trend:
         """The rate times its seconds."""
         one = self.rate
         return Estimate(one.estimate * self.seconds, one.low * self.seconds, one.high * self.seconds)
+
+    @property
+    def gained_last(self) -> float:
+        """The rate of the last third times its seconds, which are half of those of `rate`."""
+        return self.last * self.seconds / 2
 
     @property
     def level(self) -> float:
@@ -175,14 +184,19 @@ def _student(freedom: int) -> float:
     return student.quantile(freedom) if freedom < student.TABULATED else _DEVIATIONS
 
 
-def seconds_needed(one: Trend) -> float:
-    """The length of a series whose interval excludes zero, in seconds, if the series goes on unchanged.
+def times_longer(less: float) -> float:
+    """How many times as long a series is whose slope has `less` times less error: from twice to ten times.
 
-    The error of a slope falls with the time to the power of 3/2.  Between twice and ten times as long.
+    The error of a slope falls with the time to the power of 3/2.
     """
+    return min(max(math.pow(less, 2 / 3), _LEAST_LONGER), _MOST_LONGER)
+
+
+def seconds_needed(one: Trend) -> float:
+    """The length of a series whose interval excludes zero, in seconds, if the series goes on unchanged."""
     error = (one.rate.high - one.rate.low) / 2
     ratio = error / abs(one.rate.estimate) if one.rate.estimate and math.isfinite(error) else math.inf
-    return one.seconds * 1.5 * min(max(math.pow(ratio, 2 / 3), 2.0), 10.0)
+    return one.seconds / JUDGED * times_longer(ratio)
 
 
 def _thirds(values: Floats) -> tuple[float, float, float]:

@@ -38,6 +38,10 @@ class Summary:
     allocated_bytes: Estimate
     held: tuple[Held, ...]
 
+    def live_beyond(self, first: int) -> float:
+        """The live bytes of all sites but the first ones."""
+        return sum(held.site.live_bytes.estimate for held in self.held[first:])
+
 
 def summary(recording: Recording) -> Summary:
     """The sites by live bytes."""

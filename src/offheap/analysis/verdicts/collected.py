@@ -46,7 +46,9 @@ _BY_CHANCE = 0.05  # that all frees fall on collections
 _IN_USE = 0.2
 _FEW = 0.1  # of the blocks that met a collection: this share may have been in use
 _OVERDUE = 2.0  # times the longest pause between two collections: then more garbage waits than ever before
-_LIKELY = 0.5
+_LIKELY = 0.5  # probability: growth goes on more likely than not
+# Of the middle third's rate, and of the site's growth: the level rises by less in the last third.
+_SLOWED = 0.5
 _LEVELS = 6  # collections: two for each third of the time
 # Confidence of a leak if a collection of the old generation may still free what survived young ones, or if it
 # is unknown whether any ran: objects that became old before the program dropped them are rarer than leaks.
@@ -204,7 +206,7 @@ def _full(history: Histories, number: int, after: Boundaries, growth: float) -> 
     first = int(history.first[number])
     places = after[after >= first]
     settled = trend(history.times[places], history.live[number, places]) if len(places) >= _LEVELS else None
-    if settled and settled.slows(_LIKELY) and settled.last < growth / 2:
+    if settled and settled.slows(_SLOWED) and settled.last < _SLOWED * growth:
         return True
     always = trend(history.times[first:], history.live[number, first:])
     return any(found is not None and found.rate.high < growth for found in (settled, always))

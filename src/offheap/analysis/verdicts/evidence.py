@@ -46,6 +46,9 @@ from offheap.analysis.statistics.estimates import Floats
 from offheap.analysis.verdicts.site_history import Boundaries, Histories
 
 _YOUTH, _COMPILING, _GROWN = 30.0, 600.0, 60.0  # seconds of a process's life
+# Prior odds of one rate for sites that pass the other rules.  In youth they fall with this power of the age,
+# because nearly all memory of a young process grows (docs/verdicts.md has the false alarms without it).
+_ONE_RATE, _YOUTH_POWER = 2, 3
 _CHANGES = np.array((1.5, 3.0, 6.0, -1.5, -3.0, -6.0))  # of the rate: it falls, or rises
 _MILD = 0.75  # of the rate: it falls to 47 %; half of the least of _CHANGES, yet many samples show it
 _LONGEST = 2.0  # mean lifetime over the site's own time: a longer one cannot be told from staying
@@ -68,7 +71,7 @@ def even(
     falling = likelihoods[:, _CHANGES > 0].mean(axis=1)
     likelihood = np.where(on_jvm_threads | (history.live is None), likelihoods.mean(axis=1), falling)
     youth = np.where(on_jvm_threads, _COMPILING, _YOUTH)
-    prior = 2 * np.minimum(1.0, age / youth) ** 3 * math.sqrt(max(1.0, age / _GROWN))
+    prior = _ONE_RATE * np.minimum(1.0, age / youth) ** _YOUTH_POWER * math.sqrt(max(1.0, age / _GROWN))
     probability: Floats = prior / (prior + likelihood)
     return probability
 

@@ -26,8 +26,11 @@ _FADES, _FADES_LATE = 10.0, 3.0
 _NONE_YET, _EVICTED = 0.02, 0.1
 _ALIKE = 0.5  # of the share of later births that stayed: above it the early share counts as equal
 _FEWEST_CROWDED = 4  # samples: with fewer no part of the time is crowded
-_FLAT = 0.2  # of live bytes in the site's time: growth below this share changes little
-_MOST_SURE = 0.99
+# Of live bytes, grown in the site's time: growth below this share changes little.  Even births from the start
+# grow by all live bytes in that time.
+LITTLE = 0.2
+# Probability: no recording shows what a program does later.
+MOST_SURE = 0.99
 
 
 def fades(before: Estimates, after: Estimates, share: float) -> Bools:
@@ -60,8 +63,8 @@ def above_zero(estimate: Floats, low: Floats) -> Floats:
 
 def flat(growth: Estimates, live: Estimates, seconds: Floats) -> Floats:
     """The probability that growth over the site's own time is under a fifth of its live bytes."""
-    limit = _FLAT * live.estimate / np.maximum(seconds, 1e-9)
-    return np.minimum(above_zero(limit - growth.estimate, limit - growth.high), _MOST_SURE)
+    limit = LITTLE * live.estimate / np.maximum(seconds, 1e-9)
+    return np.minimum(above_zero(limit - growth.estimate, limit - growth.high), MOST_SURE)
 
 
 def fills(history: Histories, a: Boundaries, age: float) -> Bools:

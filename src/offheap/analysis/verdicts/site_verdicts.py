@@ -22,7 +22,7 @@ from offheap.analysis.sites.sites import SiteTable
 from offheap.analysis.statistics.estimates import Floats, zeros
 from offheap.analysis.verdicts import collected, evidence, signs, site_rates, survivor_layer
 from offheap.analysis.verdicts.collected import Collected
-from offheap.analysis.verdicts.signs import LEAKS_TO_CACHES
+from offheap.analysis.verdicts.signs import LEAKS_TO_CACHES, MOST_SURE
 from offheap.analysis.verdicts.site_history import Histories
 from offheap.analysis.verdicts.site_rates import IN_USE
 from offheap.analysis.verdicts.survivor_layer import LIKELY
@@ -36,7 +36,6 @@ _FILLING = 2.0  # seconds; divided by a process's age: the doubt that growing me
 # the doubt about a site that is known for a minute or less; it falls in inverse proportion later: a cache
 # that takes minutes to fill is as likely to take ten times as long.
 _CACHE_DOUBT, _CACHE_SECONDS = 0.1, 60.0
-_MOST_SURE = 0.99  # a program may always behave differently later
 _MOST_SURE_OF_FEW = 0.95  # that collections free a site, by the blocks that they freed
 # The kinds of growth that are no leak have less confidence than growth itself.
 _START_UP, _OTHERWISE = 0.8, 0.9
@@ -85,7 +84,7 @@ def _judge(
     # A straight line does not show how far the bound of a cache is.
     cache = 1 - _CACHE_DOUBT * np.minimum(1.0, _CACHE_SECONDS / np.maximum(asked.seconds, 1e-9))
     # Memory that has grown since the start of a young process may soon be full.
-    of_age = np.clip(1 - _FILLING / max(age, _FILLING), LIKELY, _MOST_SURE)
+    of_age = np.clip(1 - _FILLING / max(age, _FILLING), LIKELY, MOST_SURE)
     most_sure = np.minimum.reduce((np.full(len(reason), of_age), cache, seen.most_sure))
     return Judgements(
         reason=reason,
@@ -134,7 +133,7 @@ def _confidence(
             np.isin(reason, (Reason.SHORT, Reason.FEW_SAMPLES)),
         ],
         [
-            np.minimum(1 - signs.share(sites.live_bytes.high, sites.allocated_bytes.estimate), _MOST_SURE),
+            np.minimum(1 - signs.share(sites.live_bytes.high, sites.allocated_bytes.estimate), MOST_SURE),
             np.minimum.reduce((found.sure, goes_on, steady, stays, most_sure)),
             _START_UP * found.sure,
             flat,

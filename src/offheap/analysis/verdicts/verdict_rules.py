@@ -11,7 +11,7 @@ from offheap.analysis.sites.sites import SiteTable
 from offheap.analysis.statistics.estimates import Estimates, Floats
 from offheap.analysis.verdicts import evidence, signs
 from offheap.analysis.verdicts.collected import Collected, Kept
-from offheap.analysis.verdicts.signs import FEWEST_SURVIVORS, above_zero, fades, ratio
+from offheap.analysis.verdicts.signs import FEWEST_SURVIVORS, LITTLE, above_zero, fades, ratio
 from offheap.analysis.verdicts.site_history import Boundaries, Histories
 from offheap.analysis.verdicts.site_rates import IN_USE
 from offheap.analysis.verdicts.survivor_layer import LIKELY, STRAIGHT, Course
@@ -19,35 +19,50 @@ from offheap.analysis.verdicts.verdict_reasons import Reason
 
 Bools = NDArray[np.bool_]
 
-SHORTEST = 3.0  # seconds of a site's own time: no verdict is possible on less
+# Seconds of a site's own time.  Snapshots are a second apart at first: less has none in each third.
+SHORTEST = 3.0
 FEWEST_OF_LATE = 3  # sampled, born in the last two thirds and none freed: fewer are no growth
 _FEWEST_OF_LAST = 2  # of these in the last third: a single one may be the last one
 _FEWEST_VISIBLE = 2  # survivors: one is no growth
 _HOTSPOTS = 4  # times as many survivors for HotSpot's own sites: its tables and arenas grow in steps
-_LATELY = 0.9  # probability that the last third also grows (one-sided)
+# Probability that the last third also grows (one-sided): a third has fewer samples than the whole, which has
+# to be surer.
+_LATELY = 0.9
 _SURE = 0.95  # probability that the site grows, corrected for the number of sites tested
-_COMPILED = 512 << 10  # bytes of compiled code that a site of HotSpot's own threads may keep
-_POPULATED = 0.4  # of the eras in which survivors are expected: with fewer, births are uneven
+# Bytes of compiled code that a site of HotSpot's own threads may keep: ten times the most that such a site of
+# healthy programs kept (docs/verdicts.md).
+_COMPILED = 512 << 10
+# Of the eras in which survivors are expected.  With fewer, births are uneven: five samples, expected in about
+# four eras, lie in two at least.
+_POPULATED = 0.4
 
 # Shares: the rate of one third of the time over the rate of another.
-_SLOWING = 0.6  # last over middle: less, beyond chance, means that growth slows down
-_SLOWED = 0.4  # middle over first, if the last slows as well: less is a start-up
-_STALLED = 0.5  # of growth: with at most this share in the last third, growth has stopped
-_OLDEST_GONE = 0.25  # first over middle: less, beyond chance, means that the oldest were freed
+# Last over middle: less, beyond chance, means that growth slows down.  The logarithm of time has 0.58.
+_SLOWING = 0.6
+# Middle over first, if the last slows as well: less is a start-up, whose rate halves within a quarter of the
+# time.
+_SLOWED = 0.4
+# Upper end of the last third's rate over growth: less means that the middle third grew three times as much
+# or more, so growth has stopped.
+_STALLED = 0.5
+# First over middle: less, beyond chance, means that the oldest were freed, as where blocks live for a quarter
+# of the time on average.
+_OLDEST_GONE = 0.25
 # Without snapshots, middle over last: below the first beyond chance, or below the second by the estimates.
+# Blocks that live for 1.5 times the time on average have the first, for half of the time the second.
 _DIE, _DIE_MORE = 0.8, 0.5
 
-_EARLY = 0.6  # of live bytes, born in the first third: more is a start-up
-# Standard deviations by which the first third exceeds chance.  The second is for a site that freed none of
-# its samples and goes on allocating.
+# Of live bytes, born in the first third: more is a start-up, at three times the rate of the later thirds.
+_EARLY = 0.6
+# Standard deviations by which the first third exceeds chance.  Of sites with even births 2.3 % reach the
+# first, 3 of 100,000 the second.  The second is for a site that freed none of its samples and goes on
+# allocating, which as a start-up would be a missed leak.
 _CROWD, _SURER_CROWD = 2.0, 4.0
-_FLAT = 0.8  # probability that growth stays under a fifth of live bytes: enough for a start-up
-_LITTLE = 0.2  # of live bytes, grown in the site's time
-_WIDE, _FEW = (
-    0.5,
-    20,
-)  # growth may reach this share of live bytes, with fewer samples than this: too little is known
-_FREED = 4  # allocated over live bytes: above it the site frees
+_FLAT = 0.8  # probability that growth stays under LITTLE of live bytes: four to one is enough for a start-up
+# Growth may reach the first share of live bytes with fewer samples than the second: too little is known.  The
+# 95 % interval of twenty samples is 44 % wide to each side.
+_WIDE, _FEW = 0.5, 20
+_FREED = 4  # allocated over live bytes: above it the site frees three of four bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +163,7 @@ def reasons(of: Question, found: Growing, flat: Floats) -> NDArray[np.int64]:
     visible = (growth.low > 0) & (found.survivors >= _FEWEST_VISIBLE) & rises
     doubtful = of.freed_nothing & _comes(of)
     early = _early(of, doubtful, grows, flat)
-    little = signs.share(growth.estimate * of.seconds, live.estimate) < _LITTLE
+    little = signs.share(growth.estimate * of.seconds, live.estimate) < LITTLE
     # Chance explains the growth: there is none, or there are too few data.
     wide = (growth.high * of.seconds > _WIDE * np.maximum(live.estimate, 1.0)) & (of.samples < _FEW)
     # Compilation in bursts sometimes looks like a straight line in every test of births.

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from offheap.formats.exported.content.births_and_frees import Blocks, births_and_frees
+from offheap.formats.exported.content.births_and_frees import EqualBlocks, births_and_frees
 from offheap.formats.exported.content.call_tree import CallTree
 from offheap.formats.exported.content.samples import LEVEL, Samples, at_most_64_bits, text
 from offheap.report.text.printable import printable
@@ -40,7 +40,7 @@ def _lines(samples: Samples) -> Iterator[str]:
     over_time = births_and_frees(samples)
     numbers: dict[tuple[int, int], int] = {}
 
-    def event(sign: str, place: int, blocks: Blocks) -> Iterator[str]:
+    def event(sign: str, place: int, blocks: EqualBlocks) -> Iterator[str]:
         key = tree.leaves[place] + 1, blocks.size
         if key not in numbers:
             numbers[key] = len(numbers)

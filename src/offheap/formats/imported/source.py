@@ -46,7 +46,7 @@ class _Decompressor(Protocol):
 
 
 @dataclass(frozen=True)
-class Part:
+class WholeLines:
     """Whole lines of a file; `line` is the first one's number; `cut`: the file ends inside the last."""
 
     data: bytes
@@ -137,7 +137,7 @@ class RandomAccess:
         return bytes(pieces)
 
 
-def parts(path: Path) -> Iterator[Part]:
+def parts(path: Path) -> Iterator[WholeLines]:
     """All lines of a file, about PART bytes at a time.  UserError for a line above LONGEST_LINE."""
     line, rest, total = 1, b"", 0
     with _Reader(path) as reader:
@@ -152,11 +152,11 @@ def parts(path: Path) -> Iterator[Part]:
             if len(data) - end > LONGEST_LINE:
                 raise fault(path, f"line {line + data.count(10)}", f"longer than {LONGEST_LINE >> 20} MiB")
             if end:
-                yield Part(data[:end], line)
+                yield WholeLines(data[:end], line)
                 line += data.count(b"\n")
             rest = data[end:]
         if rest:
-            yield Part(rest + b"\n", line, cut=True)
+            yield WholeLines(rest + b"\n", line, cut=True)
 
 
 def _unreadable(path: Path, error: OSError) -> UserError:

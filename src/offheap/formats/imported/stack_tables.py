@@ -41,7 +41,7 @@ class Total(NamedTuple):
 
 
 @dataclass
-class Moment:
+class TotalsAtTime:
     """What one file, or one snapshot of a file, says.  `totals` by stack number; stacks may change or not.
 
     time       seconds since the first moment
@@ -56,7 +56,7 @@ class Moment:
 
 
 @dataclass
-class Stacks:
+class StackTable:
     """Distinct frames and distinct stacks; the numbers of stacks begin at 1."""
 
     path: Path
@@ -95,8 +95,8 @@ class Stacks:
 
 def profile(
     name: str,
-    stacks: Stacks,
-    moments: Iterable[Moment],
+    stacks: StackTable,
+    moments: Iterable[TotalsAtTime],
     *,
     live: NDArray[np.void] | None = None,
     lacks: Sequence[str] = (),
@@ -174,7 +174,7 @@ def blocks(totals: dict[int, Total], first: dict[int, float]) -> tuple[NDArray[n
 
 
 def _tables(
-    moments: Iterable[Moment],
+    moments: Iterable[TotalsAtTime],
 ) -> tuple[NDArray[np.void], NDArray[np.void], dict[int, Total], dict[int, float]]:
     """(SERIES, PROCESS, the totals at the end, when each stack came first); holds one moment at a time."""
     now: dict[int, Total] = {}

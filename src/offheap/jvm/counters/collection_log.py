@@ -52,7 +52,7 @@ class CollectionLog:
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
-        self._source: hsperfdata.Source | None = None
+        self._source: hsperfdata.PerfDataSource | None = None
         self._collectors: list[_Collector] = []
         self._order = "<"
         self._frequency = 0

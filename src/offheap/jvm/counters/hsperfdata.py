@@ -103,7 +103,7 @@ def read(pid: int, namespace_pid: int, mappings: list[maps.Mapping]) -> PerfData
         return None
 
 
-class Source:
+class PerfDataSource:
     """A JVM's performance data, open for reading: the file, or the memory that it is mapped to."""
 
     def __init__(self, descriptor: int, start: int, size: int) -> None:
@@ -118,14 +118,14 @@ class Source:
             os.close(self._descriptor)
             self._descriptor = -1
 
-    def __enter__(self) -> Source:
+    def __enter__(self) -> PerfDataSource:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
 
 
-def open_source(pid: int, namespace_pid: int, mappings: list[maps.Mapping]) -> Source | None:
+def open_source(pid: int, namespace_pid: int, mappings: list[maps.Mapping]) -> PerfDataSource | None:
     """None when the JVM publishes nothing; OSError without the right to read it.
 
     The file comes from the process's own writable mappings: a file with the right name alone may be an
@@ -140,7 +140,7 @@ def open_source(pid: int, namespace_pid: int, mappings: list[maps.Mapping]) -> S
             # Cleaners of /tmp, and other JVMs, remove the file; the JVM still counts.  A read of its memory
             # needs the right to trace the process.
             memory = os.open(f"/proc/{pid}/mem", os.O_RDONLY | os.O_CLOEXEC)
-            return Source(memory, mapping.start, min(mapping.end - mapping.start, _MAX_BYTES))
+            return PerfDataSource(memory, mapping.start, min(mapping.end - mapping.start, _MAX_BYTES))
         with root.open_mapped(pid, mapping) as file:
-            return Source(file.detach(), 0, _MAX_BYTES)
+            return PerfDataSource(file.detach(), 0, _MAX_BYTES)
     return None

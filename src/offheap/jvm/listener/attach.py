@@ -189,7 +189,8 @@ def _read_all(connection: socket.socket, deadline: float) -> bytes:
         parts.append(part)
         size += len(part)
     raise AttachError(
-        f"its answer exceeds {_MOST_REPLY >> 20} MiB", "it may be no JVM: look at the process with ps"
+        f"its answer exceeds {_MOST_REPLY >> 20} MiB",
+        "the process may not be a JVM: ps shows its command line",
     )
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from offheap.jvm.structures.vm_structs import Structs
-from offheap.jvm.texts.vm_info import Place
+from offheap.jvm.texts.vm_info import JVMRange
 from offheap.proc.pagemap import PAGE
 
 _HUGE_PAGE = 2 << 20
@@ -22,7 +22,7 @@ _SPACE_WORDS = 5
 _PAGE_SIZE_WORDS = 1  # JDK 26 has the page size behind the alignment, and the page size passes as one
 
 
-def find(structs: Structs, heap: int) -> Iterator[Place]:
+def find(structs: Structs, heap: int) -> Iterator[JVMRange]:
     """The tables of a heap of `heap` reserved bytes; nothing for collectors without tables."""
     own = structs.static("Universe._collectedHeap")
     generation = structs.static("ParallelScavengeHeap._old_gen")
@@ -39,29 +39,29 @@ def find(structs: Structs, heap: int) -> Iterator[Place]:
                 yield from tables
 
 
-def _g1(structs: Structs, manager: int, heap: int) -> Iterator[Place]:
+def _g1(structs: Structs, manager: int, heap: int) -> Iterator[JVMRange]:
     """The HeapRegionManager's words are pointers to G1RegionToSpaceMappers with the borders of a reserve."""
     sizes = {heap // 64: _MARKS, heap // 512: "block offsets, card counts"}
     for pointer in structs.words(manager, _MANAGER_WORDS):
         for low, high in pairwise(_words(structs, pointer, _MAPPER_WORDS)):
             if name := _table(low, high, sizes):
-                yield Place(low, high, "gc", name)
+                yield JVMRange(low, high, "gc", name)
 
 
-def _parallel(structs: Structs, generation: int, heap: int) -> Iterator[Place]:
+def _parallel(structs: Structs, generation: int, heap: int) -> Iterator[JVMRange]:
     """PSParallelCompact's static variables point to PSVirtualSpaces; the old generation has its own."""
     # Begin and end bits in one reserve; since JDK 24 one bitmap.
     sizes = {heap // 32: _MARKS, heap // 64: _MARKS, heap // 512: "block offsets"}
     for pointer in structs.pointers():
         for low, high in _spaces(_words(structs, pointer + 8, _SPACE_WORDS + _PAGE_SIZE_WORDS)):
             if name := _table(low, high, sizes):
-                yield Place(low, high, "gc", name)
+                yield JVMRange(low, high, "gc", name)
     # ObjectStartArray is part of the generation; since JDK 24 a separate object that begins with a pointer.
     arrays = structs.words(generation, _GENERATION_WORDS)
     for pointer in (generation, *(first for array in arrays for first in _words(structs, array, 1))):
         for low, high in _spaces(_words(structs, pointer, _GENERATION_WORDS)):
             if _is_paged(low, high) and high - low <= heap // 512 + PAGE:
-                yield Place(low, high, "gc", "object starts")
+                yield JVMRange(low, high, "gc", "object starts")
 
 
 def _words(structs: Structs, pointer: int, count: int) -> tuple[int, ...]:

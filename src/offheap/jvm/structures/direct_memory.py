@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from offheap.jvm.structures import java_statics, vm_structs
-from offheap.jvm.structures.java_statics import Field
+from offheap.jvm.structures.java_statics import JavaField
 from offheap.jvm.structures.vm_structs import Structs
 from offheap.proc import status
 from offheap.proc.maps import Mapping
@@ -124,7 +124,7 @@ def _read(structs: Structs, classes: _Classes) -> DirectMemory | None:
     return None
 
 
-def _counters(structs: Structs, classes: _Classes, places: Sequence[Field]) -> list[int] | None:
+def _counters(structs: Structs, classes: _Classes, places: Sequence[JavaField]) -> list[int] | None:
     """The addresses of the AtomicLongs, or zeros; None if an object is no AtomicLong."""
     mirror = java_statics.mirror(structs, classes.bits)
     # The three references are adjacent: if they have 32 bits, at least one is not at a multiple of 8.

@@ -31,7 +31,7 @@ _REMAPPED_BIT, _COLOUR_BITS = 12, 16  # generational ZGC's
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class JavaField:
     """`offset` in an object; for a static field, in the class's mirror."""
 
     signature: str
@@ -62,7 +62,7 @@ def is_named(structs: Structs, symbol: int, name: bytes) -> bool:
     return int.from_bytes(raw[length - symbol :][:2], "little") == len(name) and raw[body - symbol :] == name
 
 
-def fields(structs: Structs, klass: int) -> dict[str, Field]:
+def fields(structs: Structs, klass: int) -> dict[str, JavaField]:
     """The fields that a class declares, by name; {} when this JVM's layout is unknown."""
     constants = structs.pointer(structs.at(klass, "InstanceKlass._constants"))
     header = structs.size_of("ConstantPool")
@@ -73,7 +73,7 @@ def fields(structs: Structs, klass: int) -> dict[str, Field]:
     found = {}
     for name, signature, offset, flags in rows:
         texts = [_text(structs, structs.pointer(constants + header + 8 * at)) for at in (name, signature)]
-        found[texts[0]] = Field(texts[1], offset, bool(flags & _STATIC))
+        found[texts[0]] = JavaField(texts[1], offset, bool(flags & _STATIC))
     return found
 
 

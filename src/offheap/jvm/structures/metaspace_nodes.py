@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from offheap.jvm.structures.vm_structs import Structs
-from offheap.jvm.texts.vm_info import Place
+from offheap.jvm.texts.vm_info import JVMRange
 from offheap.proc.pagemap import PAGE
 
 _FIRST_WITHOUT = 16  # JDK 16 has nodes of 64 MiB, which their shape identifies
@@ -20,7 +20,7 @@ _MOST_NODES = 1 << 16
 _MOST_BYTES = 1 << 40
 
 
-def find(structs: Structs) -> Iterator[Place]:
+def find(structs: Structs) -> Iterator[JVMRange]:
     """Every node of both lists; nothing on JDK 16 and later."""
     if structs.version() >= _FIRST_WITHOUT:
         return
@@ -31,14 +31,14 @@ def find(structs: Structs) -> Iterator[Place]:
             continue  # not a pointer to a list
 
 
-def _nodes(structs: Structs, words: tuple[int, ...]) -> list[Place]:
+def _nodes(structs: Structs, words: tuple[int, ...]) -> list[JVMRange]:
     """The nodes of a list; [] if it is no list, or is growing."""
     if len(words) < _LIST_WORDS:
         return []
     node, newest, _, reserved, committed, count = words
     if not (0 < count <= _MOST_NODES and 0 < committed <= reserved <= _MOST_BYTES // 8 and node and newest):
         return []
-    found: list[Place] = []
+    found: list[JVMRange] = []
     seen_newest = False
     while node and len(found) < count:
         fields = structs.words(node, _NODE_WORDS)
@@ -53,9 +53,9 @@ def _nodes(structs: Structs, words: tuple[int, ...]) -> list[Place]:
             return []
         seen_newest = seen_newest or node == newest
         found.append(
-            Place(start, start + size, "class space", "class space")
+            JVMRange(start, start + size, "class space", "class space")
             if of_classes
-            else Place(start, start + size, "metaspace", "metaspace")
+            else JVMRange(start, start + size, "metaspace", "metaspace")
         )
         node = following
     whole = sum(place.end - place.start for place in found) == reserved * 8

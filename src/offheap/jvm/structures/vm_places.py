@@ -11,14 +11,14 @@ from collections.abc import Callable, Iterator, Sequence
 
 from offheap.jvm.structures import collector_tables, metaspace_nodes, vm_structs
 from offheap.jvm.structures.vm_structs import Structs
-from offheap.jvm.texts.vm_info import Part, Place
+from offheap.jvm.texts.vm_info import JVMPart, JVMRange
 from offheap.proc.maps import Mapping
 
 _MOST_CODE_HEAPS = 16
 _HIGHEST = 1 << 57
 
 
-def places(pid: int, mappings: Sequence[Mapping]) -> list[Place]:
+def places(pid: int, mappings: Sequence[Mapping]) -> list[JVMRange]:
     """The Java heap as reserved (not ZGC's), code heaps, the collector's tables, metaspace before JDK 16.
 
     [] when nothing is known.  PermissionError when this user may not read the memory.
@@ -26,7 +26,7 @@ def places(pid: int, mappings: Sequence[Mapping]) -> list[Place]:
     structs = vm_structs.find(pid, mappings)
     if structs is None:
         return []
-    found: list[Place] = []
+    found: list[JVMRange] = []
     with structs:
         heap = _some(_heap, structs)
         found += heap
@@ -41,7 +41,7 @@ def places(pid: int, mappings: Sequence[Mapping]) -> list[Place]:
     return [place for (start, end), place in once.items() if 0 < start < end <= _HIGHEST]
 
 
-def _some(part: Callable[[Structs], Iterator[Place]], structs: Structs) -> list[Place]:
+def _some(part: Callable[[Structs], Iterator[JVMRange]], structs: Structs) -> list[JVMRange]:
     """The places from one part; [] when its objects are not at the expected addresses."""
     try:
         return list(part(structs))
@@ -49,7 +49,7 @@ def _some(part: Callable[[Structs], Iterator[Place]], structs: Structs) -> list[
         return []
 
 
-def _heap(structs: Structs) -> Iterator[Place]:
+def _heap(structs: Structs) -> Iterator[JVMRange]:
     heap = structs.static("Universe._collectedHeap")
     reserved = structs.at(heap, "CollectedHeap._reserved")
     start = structs.pointer(structs.at(reserved, "MemRegion._start"))
@@ -57,7 +57,7 @@ def _heap(structs: Structs) -> Iterator[Place]:
     yield from _place(start, start + words * 8, "heap", "Java heap")
 
 
-def _code(structs: Structs) -> Iterator[Place]:
+def _code(structs: Structs) -> Iterator[JVMRange]:
     heaps = structs.static("CodeCache._heaps")
     length = "GrowableArrayBase._len"
     if not structs.knows(length):
@@ -76,7 +76,7 @@ def _code(structs: Structs) -> Iterator[Place]:
             yield from _place(start, end, "code", name)
 
 
-def _cards(structs: Structs) -> Iterator[Place]:
+def _cards(structs: Structs) -> Iterator[JVMRange]:
     barriers = structs.static("BarrierSet._barrier_set")
     table = structs.pointer(structs.at(barriers, "CardTableBarrierSet._card_table"))
     start = structs.pointer(structs.at(table, "CardTable._byte_map"))
@@ -84,6 +84,6 @@ def _cards(structs: Structs) -> Iterator[Place]:
     yield from _place(start, start + size, "gc", "card table")
 
 
-def _place(start: int, end: int, part: Part, name: str) -> Iterator[Place]:
+def _place(start: int, end: int, part: JVMPart, name: str) -> Iterator[JVMRange]:
     if start and start < end:
-        yield Place(start, end, part, name)
+        yield JVMRange(start, end, part, name)

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-Part = Literal["heap", "code", "metaspace", "class space", "cds", "gc"]
+JVMPart = Literal["heap", "code", "metaspace", "class space", "cds", "gc"]
 
 _ADDRESS = r"0x([0-9a-f]{1,16})"
 # Generations of Serial and Parallel and the heap of G1 are indented one column less than their spaces.
@@ -35,12 +35,12 @@ _HIGHEST = 1 << 57
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class JVMRange:
     """Addresses [start, end) and their use by the JVM."""
 
     start: int
     end: int
-    part: Part
+    part: JVMPart
     name: str
 
 
@@ -67,9 +67,9 @@ class MetaspaceUsage:
         return Usage(whole.used - part.used, whole.committed - part.committed, whole.reserved - part.reserved)
 
 
-def places(text: str) -> list[Place]:
+def places(text: str) -> list[JVMRange]:
     """Every range in the output of one or several of those commands, in the order of the text."""
-    found: list[Place] = []
+    found: list[JVMRange] = []
     code_heap = ""
     for line in text.split("\n"):
         if match := _CODE_HEAP.match(line):
@@ -108,7 +108,7 @@ def metaspace_usage(text: str) -> MetaspaceUsage | None:
     return MetaspaceUsage(found["Metaspace"], found.get("class space"))
 
 
-def _add(found: list[Place], start: str, end: str, part: Part, name: str) -> None:
-    place = Place(int(start, 16), int(end, 16), part, name)
+def _add(found: list[JVMRange], start: str, end: str, part: JVMPart, name: str) -> None:
+    place = JVMRange(int(start, 16), int(end, 16), part, name)
     if 0 < place.start < place.end <= _HIGHEST and place not in found:
         found.append(place)

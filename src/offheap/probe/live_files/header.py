@@ -25,10 +25,10 @@ _MOST_APPENDED = 1 << 30
 
 _JAVA_VERSION = 3  # from which on a live file may have Java objects
 _JAVA_HEAP: dict[int, JavaHeapState] = {
-    contract.JavaHeap.REQUESTED: "requested",
-    contract.JavaHeap.FOLLOWED: "followed",
-    contract.JavaHeap.TAKEN: "taken",
-    contract.JavaHeap.UNAVAILABLE: "unavailable",
+    contract.JavaHeapState.REQUESTED: "requested",
+    contract.JavaHeapState.FOLLOWED: "followed",
+    contract.JavaHeapState.TAKEN: "taken",
+    contract.JavaHeapState.UNAVAILABLE: "unavailable",
 }
 
 
@@ -179,7 +179,7 @@ def _check_java(path: Path, row: Any) -> None:
         return
     if int(row["java_heap"]) not in _JAVA_HEAP:
         raise damaged(path, f"it has no state {int(row['java_heap'])} of the Java heap")
-    if int(row["java_heap"]) != contract.JavaHeap.FOLLOWED:
+    if int(row["java_heap"]) != contract.JavaHeapState.FOLLOWED:
         return
     code = int(row["java_code"])
     if not contract.JAVA_CODE <= code < len(row["intervals"]) or not row["intervals"][code]:

@@ -27,8 +27,8 @@ MACHINES = {62: "x86_64", 183: "aarch64"}
 
 SEGMENT_LOAD, SEGMENT_DYNAMIC, SEGMENT_NOTE = 1, 2, 4  # SEGMENT["type"]
 SEGMENT_EXECUTE, SEGMENT_WRITE, SEGMENT_READ = 1, 2, 4  # bits of SEGMENT["flags"]
-SECTION_NOTE, SECTION_NOBITS = 7, 8  # Section.type
-SECTION_EXECUTE, SECTION_COMPRESSED = 4, 0x800  # bits of Section.flags
+SECTION_NOTE, SECTION_NOBITS = 7, 8  # ElfSection.type
+SECTION_EXECUTE, SECTION_COMPRESSED = 4, 0x800  # bits of ElfSection.flags
 SYMBOL_NOTYPE, SYMBOL_FUNCTION, SYMBOL_IFUNC = 0, 2, 10  # SYMBOL["info"] & 15
 SYMBOL_LOCAL = 0  # SYMBOL["info"] >> 4
 INDEX_UNDEFINED, INDEX_ABSOLUTE, INDEX_EXTENDED = 0, 0xFFF1, 0xFFFF  # SYMBOL["section"]
@@ -94,7 +94,7 @@ class ElfError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class ElfSection:
     name: str
     type: int
     flags: int
@@ -148,7 +148,7 @@ class ElfImage:
             names = int(first[0]["link"]) if names == INDEX_EXTENDED else names
         rows = self._table(shoff, shsize, shnum, SECTION_HEADER, "section headers")
         self.segments: NDArray[np.void] = self._table(phoff, phsize, phnum, SEGMENT, "program headers")
-        self.sections: list[Section] = self._named(rows, names)
+        self.sections: list[ElfSection] = self._named(rows, names)
 
     @classmethod
     def open(cls, path: Path) -> ElfImage:
@@ -187,7 +187,7 @@ class ElfImage:
     ) -> None:
         self.close()
 
-    def section(self, name: str) -> Section | None:
+    def section(self, name: str) -> ElfSection | None:
         """The first section of that name."""
         return next((section for section in self.sections if section.name == name), None)
 
@@ -196,7 +196,7 @@ class ElfImage:
         section = self.section(name)
         return section is not None and section.type != SECTION_NOBITS and section.size > 0
 
-    def data(self, section: Section | None, most: int = MOST_BYTES) -> bytes:
+    def data(self, section: ElfSection | None, most: int = MOST_BYTES) -> bytes:
         """The section's bytes; b"" for a missing section and for one without content in the file.
 
         ElfError for more than `most` of them.
@@ -304,15 +304,15 @@ class ElfImage:
     def _rows(data: bytes, dtype: np.dtype[np.void]) -> NDArray[np.void]:
         return np.frombuffer(data, dtype, count=len(data) // dtype.itemsize)
 
-    def _named(self, rows: NDArray[np.void], names: int) -> list[Section]:
-        sections = [Section("", t, f, a, o, s, k, e) for _, t, f, a, o, s, k, _, _, e in rows.tolist()]
+    def _named(self, rows: NDArray[np.void], names: int) -> list[ElfSection]:
+        sections = [ElfSection("", t, f, a, o, s, k, e) for _, t, f, a, o, s, k, _, _, e in rows.tolist()]
         if not names:
             return sections
         if names >= len(sections):
             raise ElfError("has no section names")
         strings = self.data(sections[names])
         return [
-            Section(
+            ElfSection(
                 _string(strings, offset)[:_LONGEST_SECTION_NAME].decode("utf-8", "replace"),
                 section.type,
                 section.flags,

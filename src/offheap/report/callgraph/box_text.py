@@ -21,7 +21,7 @@ _TOOLTIP_LINES, _TOOLTIP_COLUMNS = 40, 240  # bound the size of the picture
 
 
 @dataclass(frozen=True)
-class Line:
+class BoxLine:
     """kind: of the function whose name the text is; "": a line between functions, or a figure."""
 
     text: str
@@ -35,8 +35,8 @@ class Line:
 
 @dataclass(frozen=True)
 class BoxText:
-    functions: list[Line]
-    figures: list[Line]
+    functions: list[BoxLine]
+    figures: list[BoxLine]
     tooltip: str
 
     @property
@@ -51,16 +51,16 @@ class BoxText:
 def box_text(box: Box) -> BoxText:
     names = box.functions
     inward = names[::-1]
-    lines = [Line(_cut(frame), frame.kind) for frame in inward]
+    lines = [BoxLine(_cut(frame), frame.kind) for frame in inward]
     # Shortened like stacks in other reports: the application's methods stay.
     for fold in reversed(folds(inward, blamed(inward))):
-        lines[fold.start : fold.stop] = [Line(fold.text)]
+        lines[fold.start : fold.stop] = [BoxLine(fold.text)]
     lines.reverse()
-    figures = [Line(f"{figure(box.total)}  {box.total.share:.1%}")]
+    figures = [BoxLine(f"{figure(box.total)}  {box.total.share:.1%}")]
     if box.own == box.total:
-        figures.append(Line("all by itself"))
+        figures.append(BoxLine("all by itself"))
     elif box.own.malloc >= 1 or box.own.mapped >= 1:
-        figures.append(Line(f"itself {figure(box.own)}  {box.own.share:.1%}"))
+        figures.append(BoxLine(f"itself {figure(box.own)}  {box.own.share:.1%}"))
     return BoxText(lines, figures, _tooltip(names, figures))
 
 
@@ -81,7 +81,7 @@ def _cut(frame: Frame) -> str:
     return chop_cells(name, _MOST_COLUMNS - 1)[0] + "…"
 
 
-def _tooltip(names: tuple[Frame, ...], figures: list[Line]) -> str:
+def _tooltip(names: tuple[Frame, ...], figures: list[BoxLine]) -> str:
     shown = [printable(frame.name)[:_TOOLTIP_COLUMNS] for frame in names]
     if len(shown) > _TOOLTIP_LINES:
         half = _TOOLTIP_LINES // 2

@@ -22,7 +22,7 @@ Point = tuple[float, float]
 
 
 @dataclass(frozen=True)
-class Line:
+class EdgeLine:
     """points  down through the layers, two for each: where it enters and where it leaves
     label   the middle of its label
     up      it leads from the last point to the first
@@ -40,7 +40,7 @@ class Places:
     width: float
     height: float
     boxes: list[Point]
-    lines: list[Line]
+    lines: list[EdgeLine]
 
 
 def places(
@@ -93,7 +93,7 @@ def _linked(
             points += [(middles[node], tops[graph.rank[node]]), (middles[node], bottoms[graph.rank[node]])]
         points.append((last, tops[graph.rank[chain[-1]]]))
         middle = middles[chain[1]], (tops[upper + 1] + bottoms[upper + 1]) / 2
-        lines.append(Line(points, middle, graph.turned[number]))
+        lines.append(EdgeLine(points, middle, graph.turned[number]))
     return Places(right - left, bottoms[-1] if bottoms else 0.0, corners, lines)
 
 

@@ -12,8 +12,7 @@ from rich.cells import cell_len
 
 from offheap.analysis.totals.call_graph import CallGraph
 from offheap.report.callgraph.box_text import CHARACTER, LINE, PADDING, BoxText, box_text, figure
-from offheap.report.callgraph.places import LABEL_HEIGHT, Places, places
-from offheap.report.callgraph.places import Line as Way
+from offheap.report.callgraph.places import LABEL_HEIGHT, EdgeLine, Places, places
 from offheap.report.text import wording
 from offheap.report.text.printable import printable
 
@@ -185,7 +184,7 @@ def _calls(graph: CallGraph, found: Places, labels: list[str]) -> Iterator[str]:
         yield _text(x, y + LABEL_HEIGHT / 4, label, middle=True)
 
 
-def _path(way: Way) -> str:
+def _path(way: EdgeLine) -> str:
     """Straight down through the layers, curved between them; it ends at the foot of the arrow."""
     first, *rest = way.points
     parts = [f"M{first[0]:.1f} {first[1]:.1f}"]
@@ -200,7 +199,7 @@ def _path(way: Way) -> str:
     return "".join(parts)
 
 
-def _arrow(way: Way, thick: float) -> str:
+def _arrow(way: EdgeLine, thick: float) -> str:
     half = _ARROW + thick / 2
     (x, y), down = (way.points[0], -1.0) if way.up else (way.points[-1], 1.0)
     foot = y - down * 2 * half

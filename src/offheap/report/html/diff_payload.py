@@ -54,12 +54,12 @@ def _stacks(diff: Diff, frames: Frames) -> dict[str, Any]:
 
 
 def _sites(diff: Diff, head: str, frames: Frames) -> dict[str, Any]:
-    shown = [site for site in diff.sites if site.change != "same"][:MOST_SITES]
+    shown = diff.changed_sites[:MOST_SITES]
     return {
         "headline": head.replace(" -> ", " \u2192 "),
         "changed": dict(diff.changed),
         "by_chance": diff.by_chance,
-        "site_count": sum(site.change != "same" for site in diff.sites),
+        "site_count": len(diff.changed_sites),
         "sites": [
             {
                 "rank": site.rank,

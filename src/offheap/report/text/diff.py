@@ -70,7 +70,7 @@ def _per(diff: Diff, rate: float, signed: bool = False) -> str:
 def hint(diff: Diff) -> str:
     """What to beware of in these figures, or nothing."""
     old, new = diff.old, diff.new
-    if diff.unit or old.time is not None or 0.9 < old.seconds / max(new.seconds, 1e-3) < 1.1:
+    if diff.unit or old.time is not None or not diff.lengths_differ:
         return ""
     return (
         f"OLD was recorded for {format_duration(old.seconds)}, NEW for {format_duration(new.seconds)}: "

@@ -59,10 +59,9 @@ def recorder(info: Info) -> str:
     """What the recording took beside the sampling."""
     cost = info.recorder
     assert cost
-    share = cost.cpu_seconds / max(info.duration_seconds, 1e-3)
     return (
-        f"{format_duration(cost.cpu_seconds)} of CPU by its last snapshot ({share:.1%} of one CPU, start-up "
-        f"included), {format_size(cost.rss_bytes)} of memory at most until then"
+        f"{format_duration(cost.cpu_seconds)} of CPU by its last snapshot ({info.recorder_share:.1%} of one "
+        f"CPU, start-up included), {format_size(cost.rss_bytes)} of memory at most until then"
     )
 
 

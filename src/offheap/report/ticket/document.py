@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 
-class Code(str):
+class CodeText(str):
     """A name or a command: set as code where there is such a thing.  Elsewhere text is prose."""
 
     __slots__ = ()

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from html import escape
 
 from offheap.report.text.printable import printable
-from offheap.report.ticket.document import Block, Code, Facts, Heading, Listing, Paragraph, Table
+from offheap.report.ticket.document import Block, CodeText, Facts, Heading, Listing, Paragraph, Table
 
 # Figures to the right, names to the left: Jupyter sets every cell to the right.
 _LEFT, _RIGHT = ' style="text-align:left"', ' style="text-align:right"'
@@ -46,4 +46,4 @@ def _cell(tag: str, text: str, side: str) -> str:
 
 def _inline(text: str) -> str:
     shown = escape(printable(text))
-    return f"<code>{shown}</code>" if isinstance(text, Code) else shown
+    return f"<code>{shown}</code>" if isinstance(text, CodeText) else shown

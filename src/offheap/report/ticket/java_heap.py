@@ -7,7 +7,7 @@ from offheap.analysis.java_heap.results import JavaHeapReport
 from offheap.analysis.leaks.ticket import MOST_SUSPECTS
 from offheap.analysis.stacks.namesakes import apart
 from offheap.report.text import java_heap as words
-from offheap.report.ticket.document import Block, Code, Facts, Heading, Paragraph, Table
+from offheap.report.ticket.document import Block, CodeText, Facts, Heading, Paragraph, Table
 from offheap.report.ticket.suspects import STACKS, about, suspects_table
 
 
@@ -33,6 +33,6 @@ def java_blocks(report: JavaHeapReport) -> list[Block]:
         for suspect in shown[:STACKS]:
             blocks += about(suspect)
     if report.classes:
-        rows = [(*words.class_figures(one), Code(one.name)) for one in report.classes[: words.CLASSES]]
+        rows = [(*words.class_figures(one), CodeText(one.name)) for one in report.classes[: words.CLASSES]]
         blocks.append(Table(("live", "objects", "younger", "class"), rows, frozenset({1, 2})))
     return blocks

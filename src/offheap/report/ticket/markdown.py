@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 
 from offheap.report.text.printable import printable
-from offheap.report.ticket.document import Block, Code, Facts, Heading, Listing, Paragraph, Table
+from offheap.report.ticket.document import Block, CodeText, Facts, Heading, Listing, Paragraph, Table
 
 # Also "$": between two of them GitHub sets mathematics, and nested Java classes have one each.
 _MARKUP = re.compile(r"([\\`*_\[\]<>|~$&#])")
@@ -45,14 +45,14 @@ def _row(cells: Sequence[str] | map[str]) -> str:
 
 
 def _cell(text: str) -> str:
-    if not isinstance(text, Code):
+    if not isinstance(text, CodeText):
         return _inline(text)
     # A table ends its cell at "|" even within code, and this one escape is taken back there.
     return _code(text).replace("|", "\\|")
 
 
 def _inline(text: str) -> str:
-    if isinstance(text, Code):
+    if isinstance(text, CodeText):
         return _code(text)
     escaped = _MARKUP.sub(r"\\\1", printable(text))
     return _BY_ITSELF.sub(lambda found: f"&#{ord(found[0][0])};{found[0][1:]}", escaped)

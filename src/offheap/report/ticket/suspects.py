@@ -12,7 +12,7 @@ from offheap.quantities import RateUnit
 from offheap.report.text import wording
 from offheap.report.text.namesakes import beside
 from offheap.report.text.printable import printable
-from offheap.report.ticket.document import Block, Code, Heading, Listing, Paragraph, Table
+from offheap.report.ticket.document import Block, CodeText, Heading, Listing, Paragraph, Table
 
 STACKS = 3  # suspects that are shown with their stack: more would not fit a screen or two
 
@@ -28,7 +28,7 @@ def suspects_table(
             f"{suspect.confidence:.0%}" if round(100 * suspect.confidence) else "",
             wording.rate(suspect.growth_bytes_per_second, unit),
             wording.size(suspect.site.live_bytes),
-            Code(
+            CodeText(
                 ("mmap " if suspect.site.kind == "mmap" else "")
                 + f"{wording.name(suspect.blamed)} {beside(marks)}".rstrip()
             ),

@@ -17,7 +17,7 @@ from offheap.report.json import schemas
 from offheap.report.json.java_heap import java_leaks
 from offheap.report.text import wording
 from offheap.report.text.java_heap import CLASSES
-from offheap.report.ticket.document import Block, Code, Facts, Heading, Listing, Paragraph, Table
+from offheap.report.ticket.document import Block, CodeText, Facts, Heading, Listing, Paragraph, Table
 from offheap.report.ticket.java_heap import java_blocks
 from offheap.report.ticket.suspects import STACKS, about, suspects_table
 
@@ -50,7 +50,7 @@ def document(ticket: Ticket, java: JavaHeapReport | None = None) -> list[Block]:
                 wording.size(held.site.live_bytes),
                 f"{held.share:.1%}",
                 format_count(held.site.live_blocks.estimate),
-                Code(wording.name(held.blamed)),
+                CodeText(wording.name(held.blamed)),
             )
             for held in ticket.held
         ]
@@ -120,7 +120,7 @@ def _facts(ticket: Ticket) -> list[tuple[str, str]]:
     facts = [
         ("process", wording.process(info)),
         ("recorded", f"{start}, {wording.mode(info)}"),
-        ("recording", Code(info.path)),
+        ("recording", CodeText(info.path)),
         ("live", wording.live(stats.live)),
     ]
     if any(stats.rss_bytes):

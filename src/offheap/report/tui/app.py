@@ -24,7 +24,7 @@ from offheap.report.tui import live_text, site_export
 from offheap.report.tui.java_heap_screen import JavaHeapScreen
 from offheap.report.tui.owners_screen import Owners, OwnersScreen
 from offheap.report.tui.screens import HelpScreen, SiteScreen
-from offheap.report.tui.widgets import BOLD, DIM, PLAIN, Line, Lines, SiteTable, fitting, wrapped
+from offheap.report.tui.widgets import BOLD, DIM, PLAIN, Line, Lines, SiteLines, fitting, wrapped
 
 _POLL_SECONDS = 0.5  # how long a signal may wait
 _COVERED_SECONDS = 5.0  # between readings of a recording while nobody sees the table
@@ -77,14 +77,14 @@ class LiveScreen(Screen[None]):
 
     def compose(self) -> ComposeResult:
         yield Lines(id="head")
-        yield SiteTable(id="sites")
+        yield SiteLines(id="sites")
         yield Input(placeholder="words of a frame, library or thread", id="filter")
         yield Lines(id="keys")
 
     def on_mount(self) -> None:
         self.query_one(Input).display = False
-        self.query_one(SiteTable).focus()
-        self.query_one(SiteTable).show(self._shown)
+        self.query_one(SiteLines).focus()
+        self.query_one(SiteLines).show(self._shown)
         self._repaint()
 
     def on_resize(self) -> None:
@@ -107,7 +107,7 @@ class LiveScreen(Screen[None]):
 
     def _show(self, view: View) -> None:
         self._shown = view
-        self.query_one(SiteTable).show(view)
+        self.query_one(SiteLines).show(view)
         top = self.app.screen
         if isinstance(top, SiteScreen):
             top.show(view)
@@ -146,7 +146,7 @@ class LiveScreen(Screen[None]):
         return lines
 
     def _status(self, width: int) -> str:
-        view, table = self._shown, self.query_one(SiteTable)
+        view, table = self._shown, self.query_one(SiteLines)
         sites = len(view.names.suspects)
         count = f"{len(table.order)} of {sites} sites" if table.wanted else f"{sites} sites"
         words = [count, live_text.window(view)]
@@ -154,7 +154,7 @@ class LiveScreen(Screen[None]):
             words.insert(1, f"filter: {table.wanted}")
         if view.unnamed_bytes:
             words.append(f"{live_text.short_size(view.unnamed_bytes)} in new call paths")
-        lost = sum(view.info.lost.values())
+        lost = view.info.losses
         if lost:
             words.append(f"{lost} lost: offheap stats")
         if live_text.pages(view):
@@ -176,7 +176,7 @@ class LiveScreen(Screen[None]):
         self._leave_filter()
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        table = self.query_one(SiteTable)
+        table = self.query_one(SiteLines)
         table.wanted = event.value
         table.sort_again()
         self._repaint()
@@ -186,24 +186,24 @@ class LiveScreen(Screen[None]):
 
     def _leave_filter(self) -> None:
         self.query_one(Input).display = False
-        self.query_one(SiteTable).focus()
+        self.query_one(SiteLines).focus()
 
     def action_sort(self) -> None:
-        table = self.query_one(SiteTable)
+        table = self.query_one(SiteLines)
         table.sort = SORTS[(SORTS.index(table.sort) + 1) % len(SORTS)]
         table.reverse = False
         table.sort_again()
         self.say(f"sorted by {table.sort}" + (", what surely grew" if table.sort == "growth" else ""))
 
     def action_reverse(self) -> None:
-        table = self.query_one(SiteTable)
+        table = self.query_one(SiteLines)
         table.reverse = not table.reverse
         table.sort_again()
         self.say(f"sorted by {table.sort}, in reverse" if table.reverse else f"sorted by {table.sort}")
 
     def action_owners(self) -> None:
         if self._owners is None:
-            self.say("the process has ended, and nobody read the owners of its RSS")
+            self.say("the process has ended, and the owners of its RSS were not read")
         else:
             self.seen.clear()
             self.app.push_screen(OwnersScreen(self._owners, self._over), lambda _: self.seen.set())
@@ -237,11 +237,11 @@ class LiveScreen(Screen[None]):
     def action_quit(self) -> None:
         self.app.exit()
 
-    def on_site_table_opened(self, event: SiteTable.Opened) -> None:
+    def on_site_lines_opened(self, event: SiteLines.Opened) -> None:
         self.app.push_screen(SiteScreen(event.key, self._shown))
 
     def action_export(self) -> None:
-        view, table = self._shown, self.query_one(SiteTable)
+        view, table = self._shown, self.query_one(SiteLines)
         self.say(self._export("csv", site_export.table_csv(view, table.order)))
 
     def export_site(self, key: int) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from offheap.analysis.leaks.results import Suspect
-from offheap.analysis.live.view import Row, Sort, View
+from offheap.analysis.live.view import SiteNow, Sort, View
 from offheap.analysis.stacks.blame import position
 from offheap.analysis.stacks.namesakes import brief
 from offheap.analysis.statistics.estimate import Estimate
@@ -73,7 +73,7 @@ def header(width: int, sort: Sort, reverse: bool) -> str:
     return _line(width, cells)
 
 
-def table_line(row: Row, width: int, unit: RateUnit) -> str:
+def table_line(row: SiteNow, width: int, unit: RateUnit) -> str:
     """A site as a line of exactly `width` columns; `unit` of its rates, as of all."""
     cells = {
         "": f" {MARKS[row.suspect.verdict]}",
@@ -90,7 +90,7 @@ def table_line(row: Row, width: int, unit: RateUnit) -> str:
     return _line(width, [cells[column.name] for column in columns(width)])
 
 
-def _site(row: Row, width: int) -> str:
+def _site(row: SiteNow, width: int) -> str:
     """The name; and what tells it from others of its name, or where there is room, its caller."""
     mapped = _MAPPED.get(row.suspect.site.kind, "")
     if row.marks:
@@ -246,12 +246,12 @@ def pages(view: View) -> str:
     return f"RSS by owner: as of {short_duration(ago)} ago" if ago >= _RECENT else ""
 
 
-def heading(row: Row) -> str:
+def heading(row: SiteNow) -> str:
     """The site's name, and what tells it from others of its name."""
     return f"{label(row.suspect)} {printable(beside(row.marks, brief))}".rstrip()
 
 
-def site_lines(row: Row, view: View, site: int) -> list[str]:
+def site_lines(row: SiteNow, view: View, site: int) -> list[str]:
     """One site in words and figures, above its stack."""
     suspect, unit = row.suspect, view.names.rate_unit
     sure = f", confidence {suspect.confidence:.0%}" if suspect.confidence else ""

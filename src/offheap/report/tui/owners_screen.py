@@ -72,7 +72,7 @@ class OwnersScreen(Overlay):
 def owner_lines(over: OwnersOverTime, found: OwnersGrowth) -> list[Line]:
     """Owners by bytes, RSS last: what each holds, how it grows since the first reading, and how."""
     if not len(over.times):
-        return [("nobody has read who held this process's RSS: offheap where does it now", PLAIN)]
+        return [("the owners of this process's RSS were not read: offheap where reads them now", PLAIN)]
     span = (
         f"{found.readings} readings in {format_duration(found.seconds)}"
         if found.readings > 1

@@ -99,7 +99,7 @@ class Pager(Lines, can_focus=True):
         self.action_move(0)
 
 
-class SiteTable(Lines, can_focus=True):
+class SiteLines(Lines, can_focus=True):
     """The sites, one a line under a header; the cursor stays on its site however the order changes."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*MOVES, Binding("enter", "open", show=False)]

@@ -33,7 +33,9 @@ class GeneratedCode:
     def __init__(self, path: Path) -> None:
         content = _content(path)
         read = jitdump.rows if content.startswith(jitdump.MAGICS) else perf_map.rows
-        self._rows: list[Row] = sorted((Row(*row) for row in read(path, content)), key=lambda row: row.start)
+        self._rows: list[CodeRange] = sorted(
+            (CodeRange(*row) for row in read(path, content)), key=lambda row: row.start
+        )
         self._starts = [row.start for row in self._rows]
 
     def __len__(self) -> int:
@@ -54,7 +56,7 @@ class GeneratedCode:
         return Code(name, False)
 
 
-class Row(NamedTuple):
+class CodeRange(NamedTuple):
     """`size` bytes of code from the address `start`."""
 
     start: int

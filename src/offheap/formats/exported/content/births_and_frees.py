@@ -22,7 +22,7 @@ from offheap.recording.model import Recording
 MOST_EVENTS = 2_000_000
 
 
-class Blocks(NamedTuple):
+class EqualBlocks(NamedTuple):
     size: int  # bytes of each
     number: int
 
@@ -38,9 +38,9 @@ class SnapshotChanges:
     """
 
     time: float
-    freed: list[tuple[int, Blocks]] = field(default_factory=list)
-    passing: list[tuple[int, Blocks]] = field(default_factory=list)
-    born: list[tuple[int, Blocks]] = field(default_factory=list)
+    freed: list[tuple[int, EqualBlocks]] = field(default_factory=list)
+    passing: list[tuple[int, EqualBlocks]] = field(default_factory=list)
+    born: list[tuple[int, EqualBlocks]] = field(default_factory=list)
 
 
 def births_and_frees(samples: Samples, most: int = MOST_EVENTS) -> list[SnapshotChanges]:
@@ -123,7 +123,7 @@ def _add(
                 (target.born, added - both),
             ):
                 if number:
-                    found.append((place, Blocks(size, number)))
+                    found.append((place, EqualBlocks(size, number)))
 
 
 def _levels(

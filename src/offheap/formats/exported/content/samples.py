@@ -42,7 +42,7 @@ _MOST = 1 << 61
 _MOST_NAMED = 50_000
 
 
-class Part(NamedTuple):
+class ThreadPart(NamedTuple):
     """What one thread holds of a stack, in the order of VALUES; "": memory without a known thread.
 
     Live memory has a thread; freed memory has none.
@@ -53,7 +53,7 @@ class Part(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Held:
+class HeldByThreads:
     """What threads hold of the stacks of `Samples`, in the order of these: a row a stack and thread.
 
     place    of the stack in `Samples.stacks`
@@ -83,7 +83,7 @@ class Samples:
     stacks: list[int]
     values: dict[Value, Integers]
     verdicts: list[str]
-    held: Held
+    held: HeldByThreads
 
     def thread(self, place: int) -> str:
         """The thread that holds most of what the stack holds; "" where nothing is live."""
@@ -91,7 +91,7 @@ class Samples:
         known = first < len(self.held.place) and self.held.place[first] == place
         return self._name(int(self.held.threads[first])) if known else ""
 
-    def parts(self) -> Iterator[tuple[int, Part]]:
+    def parts(self) -> Iterator[tuple[int, ThreadPart]]:
         """Every stack's parts, with its place; their sums are the stack's values."""
         held, columns = self.held, [self.values[value].tolist() for value in VALUES]
         bounds = np.searchsorted(held.place, np.arange(len(self.stacks) + 1)).tolist()
@@ -108,9 +108,9 @@ class Samples:
                         whole[at] += number
                         rest[at] -= number
             for name, whole in named.items():
-                yield place, Part(name, tuple(whole))
+                yield place, ThreadPart(name, tuple(whole))
             if any(rest):
-                yield place, Part("", tuple(rest))
+                yield place, ThreadPart("", tuple(rest))
 
     def modules(self) -> dict[str, Module]:
         """By base name, which is all that frames have; of several the first."""
@@ -193,7 +193,7 @@ def _whole(totals: NDArray[np.float64]) -> Integers:
     return numbers
 
 
-def _held(recording: Recording, stacks: Integers, space: Integers, objects: Integers) -> Held:
+def _held(recording: Recording, stacks: Integers, space: Integers, objects: Integers) -> HeldByThreads:
     threads = max(len(recording.threads), 1)
     live = recording.live[np.isin(recording.live["stack"], stacks)]
     place = np.searchsorted(stacks, live["stack"])
@@ -210,7 +210,7 @@ def _held(recording: Recording, stacks: Integers, space: Integers, objects: Inte
     else:
         named[:] = True
     parts = _shared(held_bytes, place, space), _shared(held_blocks, place, objects)
-    return Held(place[named], (pairs[order] % threads)[named], parts[0][named], parts[1][named])
+    return HeldByThreads(place[named], (pairs[order] % threads)[named], parts[0][named], parts[1][named])
 
 
 def _shared(held: NDArray[np.float64], place: Integers, whole: Integers) -> Integers:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from offheap.errors import UserError
-from offheap.formats.imported.stack_tables import MOST_DISTINCT_FRAMES, Stacks
+from offheap.formats.imported.stack_tables import MOST_DISTINCT_FRAMES, StackTable
 from offheap.proc.maps import Mapping
 from offheap.recording.model import Frame, Kind
 from offheap.symbols import Symbol, Symbolizer
@@ -66,7 +66,7 @@ class CallSites:
             )
         return number
 
-    def stacks(self, stacks: Stacks) -> list[int]:
+    def stacks(self, stacks: StackTable) -> list[int]:
         """The stack of each caller, by number; the names of files are read here."""
         sites = [_parsed(caller) for caller in self.numbers]
         chains = self._named(sites)

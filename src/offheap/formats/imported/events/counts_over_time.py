@@ -16,7 +16,7 @@ _FIRST_WIDTH = 0.1  # seconds; doubled whenever there are more than MOST_SNAPSHO
 
 
 @dataclass(frozen=True)
-class Snapshot:
+class CountChanges:
     """What changed up to `time` (seconds): allocations (distinct indices), how many were born, freed."""
 
     time: float
@@ -80,13 +80,13 @@ class CountsOverTime:
         while self._too_many():
             self._widen()
 
-    def snapshots(self) -> Iterator[Snapshot]:
+    def snapshots(self) -> Iterator[CountChanges]:
         """By time; at least one."""
         rss = 0
         none = np.zeros(0, np.int64), np.zeros(0), np.zeros(0)
         for bucket in sorted(self._changes.keys() | self._of_bucket.keys()) or [0]:
             time, rss = self._of_bucket.get(bucket, (bucket * self._width, rss))
-            yield Snapshot(time, *_merged(self._changes.get(bucket, [none])), rss)
+            yield CountChanges(time, *_merged(self._changes.get(bucket, [none])), rss)
 
     def _too_many(self) -> bool:
         snapshots = len(self._changes.keys() | self._of_bucket.keys())

@@ -25,7 +25,7 @@ from offheap.formats.imported.events import columns
 from offheap.formats.imported.events.counts_over_time import CountsOverTime
 from offheap.formats.imported.profile import Profile
 from offheap.formats.imported.samples import names
-from offheap.formats.imported.stack_tables import Moment, Stacks, Total, profile
+from offheap.formats.imported.stack_tables import StackTable, Total, TotalsAtTime, profile
 from offheap.recording.model import Frame
 
 FORMAT = "heaptrack"
@@ -63,7 +63,7 @@ def read(files: Sequence[Path]) -> Profile:
     log = _Log(files[0])
     for part in source.parts(files[0]):
         log.add(part)
-    stacks = Stacks(files[0])
+    stacks = StackTable(files[0])
     lacks = [*LACKS, *([ATTACHED] if log.attached else []), *([CUT] if log.cut else [])]
     return profile(
         FORMAT, stacks, _moments(log, stacks), lacks=lacks, program=log.command, pid=_pid(files[0])
@@ -96,7 +96,7 @@ class _Log:
     of_trace: list[int] = field(default_factory=list)
     counts: CountsOverTime = field(default_factory=CountsOverTime)
 
-    def add(self, part: source.Part) -> None:
+    def add(self, part: source.WholeLines) -> None:
         block = np.frombuffer(part.data, np.uint8)
         starts, ends = columns.lines(block)
         if part.cut:  # the last line may lack digits
@@ -181,7 +181,7 @@ class _Log:
         return self.strings[index - 1] if index else ""
 
 
-def _moments(log: _Log, stacks: Stacks) -> Iterator[Moment]:
+def _moments(log: _Log, stacks: StackTable) -> Iterator[TotalsAtTime]:
     of_trace: dict[int, int] = {}
     frames = [_frames(log, stacks, pointer) for pointer in log.pointers]
     numbers = []
@@ -208,7 +208,7 @@ def _moments(log: _Log, stacks: Stacks) -> Iterator[Moment]:
             number: Total(*map(float, (live[number], live_bytes[number], born[number], born_bytes[number])))
             for number in np.unique(changed).tolist()
         }
-        yield Moment(snapshot.time, totals, complete=False, rss_bytes=snapshot.rss_bytes)
+        yield TotalsAtTime(snapshot.time, totals, complete=False, rss_bytes=snapshot.rss_bytes)
 
 
 def _places(log: _Log, frames: list[tuple[int, ...]], trace: int) -> list[int]:
@@ -219,7 +219,7 @@ def _places(log: _Log, frames: list[tuple[int, ...]], trace: int) -> list[int]:
     return places
 
 
-def _frames(log: _Log, stacks: Stacks, pointer: _Pointer) -> tuple[int, ...]:
+def _frames(log: _Log, stacks: StackTable, pointer: _Pointer) -> tuple[int, ...]:
     path = log.text(pointer.module)
     module = path.rpartition("/")[2]
     last = len(pointer.functions) - 1

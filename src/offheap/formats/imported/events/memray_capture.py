@@ -20,7 +20,7 @@ from offheap.errors import UserError
 from offheap.formats.imported.events.memray_reader import MAGIC, answer, damaged
 from offheap.formats.imported.profile import Profile
 from offheap.formats.imported.samples.names import frame as native_frame
-from offheap.formats.imported.stack_tables import MOST_ROWS, Moment, Stacks, Total, profile
+from offheap.formats.imported.stack_tables import MOST_ROWS, StackTable, Total, TotalsAtTime, profile
 from offheap.recording.model import LIVE, MALLOC, MMAP, Frame
 
 FORMAT = "memray"
@@ -82,7 +82,7 @@ def read(files: Sequence[Path]) -> Profile:
 
 @dataclass
 class _Row:
-    """Columns of `rows`: see memray_child."""
+    """Columns of `rows`: see children/memray_child.py."""
 
     record: NDArray[np.int64]
     born: NDArray[np.int64]
@@ -102,7 +102,7 @@ class _Capture:
         except Exception as error:  # zipfile's, json's, numpy's: a child that was hit by a damaged file
             raise damaged(path, str(error)) from None
         self._row = _Row(*rows.T)
-        self._stacks = Stacks(path)
+        self._stacks = StackTable(path)
 
     def profile(self, doubts: Sequence[str]) -> Profile:
         about, row = self._about, self._row
@@ -164,7 +164,7 @@ class _Capture:
         stack_of: NDArray[np.int64],
         born: NDArray[np.int64],
         freed: NDArray[np.int64],
-    ) -> Iterator[Moment]:
+    ) -> Iterator[TotalsAtTime]:
         row, length = self._row, len(self._stacks.stacks) + 1
         if (row.blocks < 0).any() or (row.size < 0).any():
             raise ValueError("a block of less than nothing")
@@ -182,7 +182,7 @@ class _Capture:
                         np.add.at(now[2 + column], numbers, amount[chosen])
             changed = np.unique(stack_of[np.concatenate((new, old))]).tolist()
             totals = {number: Total(*now[:, number].tolist()) for number in changed}
-            yield Moment(time, totals, complete=False, rss_bytes=rss[at])
+            yield TotalsAtTime(time, totals, complete=False, rss_bytes=rss[at])
 
     def _live(
         self,

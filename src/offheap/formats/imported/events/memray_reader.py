@@ -9,8 +9,8 @@ import sys
 import threading
 from pathlib import Path
 
+from offheap.children import memray_child
 from offheap.errors import UserError
-from offheap.formats.imported.events import memray_child
 from offheap.proc import opening
 from offheap.quantities import format_size
 from offheap.recording import allowance

@@ -29,7 +29,14 @@ from offheap.formats.imported.events import columns
 from offheap.formats.imported.events.call_sites import CallSites
 from offheap.formats.imported.events.live_blocks import LiveBlocks
 from offheap.formats.imported.profile import Profile
-from offheap.formats.imported.stack_tables import MOST_ROWS, Moment, Stacks, Total, profile, times_of
+from offheap.formats.imported.stack_tables import (
+    MOST_ROWS,
+    StackTable,
+    Total,
+    TotalsAtTime,
+    profile,
+    times_of,
+)
 from offheap.proc.maps import Mapping
 from offheap.recording.model import LIVE
 
@@ -75,10 +82,10 @@ def read(files: Sequence[Path], mappings: Sequence[Mapping] = ()) -> Profile:
         replayed.append((np.bincount(blocks.sites), np.bincount(blocks.sites, blocks.sizes), blocks))
         if len(replayed) > 1:
             replayed[-2][2].forget()
-    stacks = Stacks(files[0])
+    stacks = StackTable(files[0])
     of_site = sites.stacks(stacks)
     moments = [
-        Moment(time, _totals(live, size, blocks, of_site))
+        TotalsAtTime(time, _totals(live, size, blocks, of_site))
         for time, (live, size, blocks) in zip(times, replayed, strict=True)
     ]
     rows = _rows(blocks, of_site) if len(blocks.pointers) <= MOST_ROWS else None

@@ -72,7 +72,7 @@ class Blocks:
 
 
 @dataclass
-class Counted:
+class BlockCounts:
     """unknown: frees without an allocation in the file; replaced: allocations at an address that was live."""
 
     allocations: int = 0
@@ -99,7 +99,7 @@ class BlocksOverTime:
         self._rows = 0
         self._process: list[tuple[float, ...]] = []
         self._last = 0.0
-        self.counted = Counted()
+        self.counted = BlockCounts()
 
     def add(self, events: Blocks, stacks: int) -> None:
         """Events by time, none before the earlier events; numbers of stacks are below `stacks`."""

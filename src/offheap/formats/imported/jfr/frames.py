@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from offheap.formats.imported.jfr.file.constants import Constants, Row, whole
 from offheap.formats.imported.samples import names
-from offheap.formats.imported.stack_tables import Stacks
+from offheap.formats.imported.stack_tables import StackTable
 from offheap.recording.model import MALLOC, Frame
 
 METHODS, CLASSES, SYMBOLS, FRAME_TYPES = (
@@ -40,13 +40,13 @@ _PRIMITIVES = dict(
 
 
 def numbers(
-    constants: Constants, keys: NDArray[np.uint64], stacks: Stacks, kind: int = MALLOC
+    constants: Constants, keys: NDArray[np.uint64], stacks: StackTable, kind: int = MALLOC
 ) -> NDArray[np.uint32]:
     """The numbers of the stacks with these keys; an unknown key has the number of an empty stack."""
     return np.array([stacks.stack(its, kind) for its in places(constants, keys, stacks)], np.uint32)
 
 
-def places(constants: Constants, keys: NDArray[np.uint64], stacks: Stacks) -> list[list[int]]:
+def places(constants: Constants, keys: NDArray[np.uint64], stacks: StackTable) -> list[list[int]]:
     """The places of the frames of the stacks with these keys; an unknown key has one unknown method."""
     rows = [constants.stacks.frames.get(key) for key in keys.tolist()]
     found = [row for row in rows if row is not None]

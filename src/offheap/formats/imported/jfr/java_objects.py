@@ -21,7 +21,7 @@ from offheap.formats.imported.jfr.file.constants import Constants
 from offheap.formats.imported.jfr.file.event_places import Events
 from offheap.formats.imported.jfr.file.metadata import Types
 from offheap.formats.imported.jfr.thread_names import ThreadNames
-from offheap.formats.imported.stack_tables import Stacks
+from offheap.formats.imported.stack_tables import StackTable
 from offheap.recording import allowance
 from offheap.recording.model import JAVA, LIVE, SERIES, JavaHeap
 
@@ -42,7 +42,7 @@ _Column = NDArray[np.int64]
 class JavaObjects:
     """Samples of all chunks: allocations, and the objects that were live when the profiler stopped last."""
 
-    def __init__(self, stacks: Stacks, start: float, threads: ThreadNames) -> None:
+    def __init__(self, stacks: StackTable, start: float, threads: ThreadNames) -> None:
         self._stacks, self._start, self._threads = stacks, start, threads
         self._waiting: list[tuple[bool, event_columns.Columns]] = []
         self._seconds: list[NDArray[np.float64]] = []

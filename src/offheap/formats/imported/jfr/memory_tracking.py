@@ -16,7 +16,7 @@ from offheap.formats.imported.jfr.file.chunks import Chunk
 from offheap.formats.imported.jfr.file.constants import Constants
 from offheap.formats.imported.jfr.file.event_places import Events
 from offheap.formats.imported.jfr.file.metadata import Types
-from offheap.formats.imported.stack_tables import Moment, Stacks, Total
+from offheap.formats.imported.stack_tables import StackTable, Total, TotalsAtTime
 from offheap.recording.model import MMAP, Frame
 
 USAGE = "jdk.NativeMemoryUsage"
@@ -37,7 +37,7 @@ _MOST_BYTES = 1 << 56
 class MemoryTracking:
     """The last reading of each of 240 equal parts of the time."""
 
-    def __init__(self, stacks: Stacks, start: float, duration: float) -> None:
+    def __init__(self, stacks: StackTable, start: float, duration: float) -> None:
         self._stacks, self._start = stacks, start
         self._width = max(duration / _MOST_SNAPSHOTS, _LEAST_WIDTH)
         self._waiting: list[event_columns.Columns] = []
@@ -72,13 +72,13 @@ class MemoryTracking:
                     totals[self._stacks.of_frames([frame], MMAP)] = Total(1.0, float(min(size, _MOST_BYTES)))
             self._readings[int(buckets[moment])] = (float(times[moment]), totals)
 
-    def moments(self) -> list[Moment]:
+    def moments(self) -> list[TotalsAtTime]:
         """By time; none where the file has no reading."""
         found = sorted(self._readings.values(), key=lambda reading: reading[0])
-        moments: list[Moment] = []
+        moments: list[TotalsAtTime] = []
         for time, totals in found:
             if not moments or time > moments[-1].time:
-                moments.append(Moment(time, totals))
+                moments.append(TotalsAtTime(time, totals))
         return moments
 
     def _times(self, chunk: Chunk, ticks: NDArray[np.uint64]) -> NDArray[np.float64]:

@@ -22,7 +22,7 @@ from offheap.formats.imported.jfr.file.event_places import Events
 from offheap.formats.imported.jfr.file.metadata import Types
 from offheap.formats.imported.jfr.order import ascending, in_order_of_places
 from offheap.formats.imported.jfr.thread_names import ThreadNames
-from offheap.formats.imported.stack_tables import Stacks
+from offheap.formats.imported.stack_tables import StackTable
 from offheap.recording import allowance
 
 MALLOC, FREE = "profiler.Malloc", "profiler.Free"
@@ -48,13 +48,13 @@ _KINDS: dict[str, Any] = {
 }
 
 
-class NativeMemory:
+class NativeMemoryEvents:
     """The blocks of all chunks, which are added by time.
 
     interval  bytes between samples, as the settings in the file say; 0: all
     """
 
-    def __init__(self, stacks: Stacks, start: float, duration: float, threads: ThreadNames) -> None:
+    def __init__(self, stacks: StackTable, start: float, duration: float, threads: ThreadNames) -> None:
         self._stacks, self._start, self._duration, self._threads = stacks, start, duration, threads
         self._blocks: BlocksOverTime | None = None
         self._waiting = _Waiting()

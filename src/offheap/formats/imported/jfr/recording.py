@@ -27,10 +27,10 @@ from offheap.formats.imported.jfr.file.event_places import Events
 from offheap.formats.imported.jfr.file.metadata import Types
 from offheap.formats.imported.jfr.java_objects import JavaObjects
 from offheap.formats.imported.jfr.memory_tracking import MemoryTracking
-from offheap.formats.imported.jfr.native_memory import NativeMemory
+from offheap.formats.imported.jfr.native_memory import NativeMemoryEvents
 from offheap.formats.imported.jfr.thread_names import ThreadNames
 from offheap.formats.imported.profile import Profile
-from offheap.formats.imported.stack_tables import Stacks, profile
+from offheap.formats.imported.stack_tables import StackTable, profile
 from offheap.quantities import format_size
 from offheap.recording.model import LIVE, PROCESS, SERIES, JavaHeap
 
@@ -79,21 +79,21 @@ def read(files: Sequence[Path]) -> Profile:
     with ExitStack() as stack:
         opened = [stack.enter_context(source.RandomAccess(path)) for path in files]
         chunks, doubts = jfr_chunks.chunks(opened)
-        reader = _Reader(chunks, Stacks(files[0]))
+        reader = _Reader(chunks, StackTable(files[0]))
         for chunk in chunks:
             reader.add(chunk)
         return reader.profile(doubts)
 
 
 class _Reader:
-    def __init__(self, chunks: Sequence[Chunk], stacks: Stacks) -> None:
+    def __init__(self, chunks: Sequence[Chunk], stacks: StackTable) -> None:
         self._path = chunks[0].path
         self._start = chunks[0].start
         self._stacks = stacks
         end = max(chunk.end for chunk in chunks)
         self._threads = ThreadNames()
         self._duration = end - self._start
-        self._native = NativeMemory(stacks, self._start, end - self._start, self._threads)
+        self._native = NativeMemoryEvents(stacks, self._start, end - self._start, self._threads)
         self._objects = JavaObjects(stacks, self._start, self._threads)
         self._tracking = MemoryTracking(stacks, self._start, end - self._start)
         self._seen: Counter[str] = Counter()

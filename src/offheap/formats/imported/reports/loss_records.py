@@ -10,7 +10,7 @@ from pathlib import Path
 
 from offheap.formats import suppressions
 from offheap.formats.imported import source
-from offheap.formats.imported.stack_tables import Stacks, Total
+from offheap.formats.imported.stack_tables import StackTable, Total
 from offheap.quantities import format_size
 from offheap.recording.model import Frame
 
@@ -41,7 +41,7 @@ class LossRecords:
     """Totals by stack of one file, and what the list of JVM noise left out."""
 
     path: Path
-    stacks: Stacks
+    stacks: StackTable
     totals: dict[int, Total] = field(default_factory=dict)
     noise_bytes: int = 0
     noise_blocks: int = 0

@@ -21,7 +21,7 @@ from pathlib import Path
 from offheap.formats.imported import source
 from offheap.formats.imported.profile import Profile
 from offheap.formats.imported.samples import names
-from offheap.formats.imported.stack_tables import Moment, Stacks, Total, profile, times_of
+from offheap.formats.imported.stack_tables import StackTable, Total, TotalsAtTime, profile, times_of
 from offheap.recording.model import Frame
 
 FORMAT = "sapmachine-malloctrace"
@@ -60,7 +60,7 @@ def recognises(head: bytes) -> bool:
 
 def read(files: Sequence[Path]) -> Profile:
     """The dump of each file, each a moment of the series."""
-    stacks = Stacks(files[0])
+    stacks = StackTable(files[0])
     times, start, lacking = times_of([source.modified(path) for path in files])
     lacks = dict.fromkeys([*LACKS, *([lacking] if lacking else [])])
     moments = []
@@ -68,11 +68,11 @@ def read(files: Sequence[Path]) -> Profile:
         text = source.text(path)
         if "Contains every allocation done" in text:
             lacks[EVERY] = None
-        moments.append(Moment(time, _totals(path, text, stacks)))
+        moments.append(TotalsAtTime(time, _totals(path, text, stacks)))
     return profile(FORMAT, stacks, moments, lacks=list(lacks), start=start)
 
 
-def _totals(path: Path, text: str, stacks: Stacks) -> dict[int, Total]:
+def _totals(path: Path, text: str, stacks: StackTable) -> dict[int, Total]:
     totals: dict[int, Total] = {}
     frames: list[Frame] | None = None
     amount = Total(0, 0)

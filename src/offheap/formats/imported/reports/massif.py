@@ -20,7 +20,7 @@ from offheap.errors import UserError
 from offheap.formats.imported import source
 from offheap.formats.imported.profile import Profile
 from offheap.formats.imported.reports.valgrind_frames import frame
-from offheap.formats.imported.stack_tables import Moment, Stacks, Total, profile
+from offheap.formats.imported.stack_tables import StackTable, Total, TotalsAtTime, profile
 from offheap.recording.model import Frame
 
 FORMAT = "massif"
@@ -58,13 +58,13 @@ def read(files: Sequence[Path]) -> Profile:
             "compare two with: offheap diff",
         )
     path = files[0]
-    stacks = Stacks(path)
+    stacks = StackTable(path)
     lines = source.text(path).split("\n")
     header = dict(line.partition(": ")[::2] for line in lines[:3])
     unit = header.get("time_unit", "")
     if unit not in _SECONDS:
         raise source.fault(path, "line 3", f"time_unit is {unit[:20]!r}; ms, i and B are known")
-    moments: list[Moment] = []
+    moments: list[TotalsAtTime] = []
     last = 0.0
     for snapshot in _snapshots(path, lines):
         last = snapshot.time * _SECONDS[unit]
@@ -74,7 +74,7 @@ def read(files: Sequence[Path]) -> Profile:
                 moments and moments[-1].time == last
             ):  # several snapshots of one millisecond: the last one counts
                 moments.pop()
-            moments.append(Moment(last, totals))
+            moments.append(TotalsAtTime(last, totals))
     if not moments:
         raise UserError(
             f"{path} has no detailed snapshot, so that it has no stacks", "run massif with --detailed-freq=1"
@@ -126,7 +126,7 @@ def _whole(path: Path, snapshot: _Snapshot) -> _Snapshot:
     return snapshot
 
 
-def _totals(path: Path, snapshot: _Snapshot, stacks: Stacks) -> dict[int, Total]:
+def _totals(path: Path, snapshot: _Snapshot, stacks: StackTable) -> dict[int, Total]:
     totals: dict[int, Total] = {}
     # The path from the root: [places of frames, bytes that belong to no child, children that follow].
     way: list[tuple[tuple[int, ...], list[int]]] = []

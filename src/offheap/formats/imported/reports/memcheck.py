@@ -19,9 +19,9 @@ from offheap.formats.imported import source
 from offheap.formats.imported.profile import Profile
 from offheap.formats.imported.reports import memcheck_xml
 from offheap.formats.imported.reports.loss_records import LossRecords, numbered
-from offheap.formats.imported.reports.memcheck_xml import Loss
+from offheap.formats.imported.reports.memcheck_xml import LossRecord
 from offheap.formats.imported.reports.valgrind_frames import frame
-from offheap.formats.imported.stack_tables import Moment, Stacks, profile, times_of
+from offheap.formats.imported.stack_tables import StackTable, TotalsAtTime, profile, times_of
 from offheap.recording.model import Frame
 
 FORMAT = "memcheck"
@@ -63,7 +63,7 @@ def recognises(head: bytes) -> bool:
 
 def read(files: Sequence[Path]) -> Profile:
     """The leak report at the end of each file."""
-    stacks = Stacks(files[0])
+    stacks = StackTable(files[0])
     times, start, lacking = times_of([source.modified(path) for path in files])
     lacks = dict.fromkeys([*LACKS, *([lacking] if lacking else [])])
     moments, pid, program = [], 0, ""
@@ -85,7 +85,7 @@ def read(files: Sequence[Path]) -> Profile:
         if reading.reports > 1:
             lacks[SEVERAL.format(name=path.name, count=reading.reports)] = None
         lacks.update(dict.fromkeys(records.lacks()))
-        moments.append(Moment(time, records.totals))
+        moments.append(TotalsAtTime(time, records.totals))
         pid, program = reading.pid, reading.program
     return profile(FORMAT, stacks, moments, lacks=list(lacks), start=start, pid=pid, program=program)
 
@@ -97,7 +97,7 @@ def number(text: str) -> int:
 
 def _text(path: Path, text: str) -> memcheck_xml.Reading:
     reading = memcheck_xml.Reading()
-    loss: Loss | None = None
+    loss: LossRecord | None = None
     frames: list[Frame] = []
     ended = False
     for at, raw in numbered(text):
@@ -114,7 +114,7 @@ def _text(path: Path, text: str) -> memcheck_xml.Reading:
             if ended:  # a later report of the same run
                 reading.losses, ended = [], False
             frames = []
-            loss = Loss(
+            loss = LossRecord(
                 found["kind"], number(found["bytes"]), number(found["direct"] or ""), number(found["blocks"]),
                 frames, f"line {at}",
             )  # fmt: skip

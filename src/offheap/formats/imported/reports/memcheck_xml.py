@@ -33,7 +33,7 @@ _DEEPEST = 64  # elements in one another; the protocol has ten
 
 
 @dataclass(frozen=True)
-class Loss:
+class LossRecord:
     """A loss record: `direct` bytes, where the record says so, else 0, are those of `blocks` themselves."""
 
     kind: str
@@ -48,7 +48,7 @@ class Loss:
 class Reading:
     """What a file says; `reports`: how many leak reports it has."""
 
-    losses: list[Loss] = field(default_factory=list)
+    losses: list[LossRecord] = field(default_factory=list)
     pid: int = 0
     program: str = ""
     reports: int = 0
@@ -151,7 +151,7 @@ class _Handler:
             raise self._fault("a leak without leakedbytes and leakedblocks") from None
         direct = _DIRECT.search(self._error.get("text", ""))
         self.reading.losses.append(
-            Loss(
+            LossRecord(
                 kind,
                 max(size, 0),
                 int(re.sub(r"\D", "", direct[1]) or 0) if direct else 0,

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from offheap.formats.imported import source
 from offheap.formats.imported.profile import Profile
-from offheap.formats.imported.stack_tables import Moment, Stacks, Total, profile, times_of
+from offheap.formats.imported.stack_tables import StackTable, Total, TotalsAtTime, profile, times_of
 from offheap.jvm.texts import nmt
 from offheap.recording.model import MMAP, Frame
 from offheap.symbols.names import demangle, plain
@@ -63,7 +63,7 @@ def recognises(head: bytes) -> bool:
 
 def read(files: Sequence[Path]) -> Profile:
     """Every report of every file as one moment: a category is one stack of malloc and one of mmap."""
-    stacks = Stacks(files[0])
+    stacks = StackTable(files[0])
     found: list[tuple[float, float, dict[int, Total]]] = []  # (time of its own or 0, the file's, totals)
     lacks = dict.fromkeys(LACKS)
     pid = 0
@@ -96,7 +96,7 @@ def read(files: Sequence[Path]) -> Profile:
     times, start, lacking = times_of([time if own else modified for time, modified, _ in found])
     if lacking:
         lacks[lacking] = None
-    moments = [Moment(time, totals) for time, (_, _, totals) in zip(times, found, strict=True)]
+    moments = [TotalsAtTime(time, totals) for time, (_, _, totals) in zip(times, found, strict=True)]
     return profile(FORMAT, stacks, moments, lacks=list(lacks), start=start, pid=pid)
 
 
@@ -120,7 +120,7 @@ def _time(before: str) -> float:
     return (time if time.tzinfo else time.replace(tzinfo=timezone.utc)).timestamp()
 
 
-def _sites(text: str, stacks: Stacks) -> list[tuple[str, int, Total]]:
+def _sites(text: str, stacks: StackTable) -> list[tuple[str, int, Total]]:
     """(category, stack, total) of the malloc sites of a detail report."""
     found = []
     frames: list[Frame] = []
@@ -151,7 +151,7 @@ def _category(name: str) -> Frame:
 
 
 def _totals(
-    path: Path, report: nmt.Report, sites: list[tuple[str, int, Total]], stacks: Stacks
+    path: Path, report: nmt.Report, sites: list[tuple[str, int, Total]], stacks: StackTable
 ) -> dict[int, Total]:
     totals: dict[int, Total] = {}
     of_category: dict[str, list[tuple[int, Total]]] = {}

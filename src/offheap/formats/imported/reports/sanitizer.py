@@ -24,7 +24,7 @@ from offheap.formats.imported import source
 from offheap.formats.imported.profile import Profile
 from offheap.formats.imported.reports.loss_records import LossRecords, numbered
 from offheap.formats.imported.samples import names
-from offheap.formats.imported.stack_tables import Moment, Stacks, profile, times_of
+from offheap.formats.imported.stack_tables import StackTable, TotalsAtTime, profile, times_of
 from offheap.recording.model import Frame
 
 FORMAT = "lsan"
@@ -61,7 +61,7 @@ def recognises(head: bytes) -> bool:
 
 def read(files: Sequence[Path]) -> Profile:
     """All leak reports of each file together: each process of a tree of processes writes one."""
-    stacks = Stacks(files[0])
+    stacks = StackTable(files[0])
     times, start, lacking = times_of([source.modified(path) for path in files])
     lacks = dict.fromkeys([*LACKS, *([lacking] if lacking else [])])
     moments, pid = [], 0
@@ -71,7 +71,7 @@ def read(files: Sequence[Path]) -> Profile:
         if not whole:
             lacks[CUT.format(name=path.name)] = None
         lacks.update(dict.fromkeys(records.lacks()))
-        moments.append(Moment(time, records.totals))
+        moments.append(TotalsAtTime(time, records.totals))
     return profile(FORMAT, stacks, moments, lacks=list(lacks), start=start, pid=pid)
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from offheap.formats.imported import source
 from offheap.formats.imported.profile import Profile
 from offheap.formats.imported.samples import names
-from offheap.formats.imported.stack_tables import Moment, Stacks, Total, profile, times_of
+from offheap.formats.imported.stack_tables import StackTable, Total, TotalsAtTime, profile, times_of
 
 FORMAT = "collapsed"
 
@@ -45,16 +45,16 @@ def recognises(head: bytes) -> bool:
 
 def read(files: Sequence[Path]) -> Profile:
     """The stacks of each file, each a moment of the series."""
-    stacks = Stacks(files[0])
+    stacks = StackTable(files[0])
     times, start, lacking = times_of([source.modified(path) for path in files])
-    moments = [Moment(time, _totals(path, stacks)) for path, time in zip(files, times, strict=True)]
+    moments = [TotalsAtTime(time, _totals(path, stacks)) for path, time in zip(files, times, strict=True)]
     return profile(FORMAT, stacks, moments, lacks=[*LACKS, *([lacking] if lacking else [])], start=start)
 
 
 class _Places(dict[str, int]):
     """The place of each name's frame, made when the name comes first."""
 
-    def __init__(self, stacks: Stacks) -> None:
+    def __init__(self, stacks: StackTable) -> None:
         super().__init__()
         self._stacks = stacks
 
@@ -63,7 +63,7 @@ class _Places(dict[str, int]):
         return place
 
 
-def _totals(path: Path, stacks: Stacks) -> dict[int, Total]:
+def _totals(path: Path, stacks: StackTable) -> dict[int, Total]:
     sums: dict[int, float] = defaultdict(float)
     known = _Places(stacks)
     for part in source.parts(path):

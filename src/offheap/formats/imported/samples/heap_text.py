@@ -18,7 +18,7 @@ from offheap.formats.imported.samples.address_names import AddressNames
 from offheap.formats.imported.samples.heap_dumps import Dump, maps_of, parse
 from offheap.formats.imported.samples.heap_tables import HeapTables
 from offheap.formats.imported.samples.symbol_section import MAGIC, ListedNames
-from offheap.formats.imported.stack_tables import GROUPED, Stacks, times_of
+from offheap.formats.imported.stack_tables import GROUPED, StackTable, times_of
 
 FORMAT = "jemalloc"
 
@@ -61,7 +61,7 @@ def read(files: Sequence[Path], maps: Path | None = None, perf_map: Path | None 
     # The last dump has the libraries of all.
     last = first.maps if len(ordered) == 1 else maps_of(ordered[-1])
     names = AddressNames(source.text(maps).splitlines() if maps else last, perf_map)
-    stacks = _NamedStacks(Stacks(ordered[0]), names)
+    stacks = _NamedStacks(StackTable(ordered[0]), names)
     tables = HeapTables(first.interval)
     cut = False
     for path, time in zip(ordered, times, strict=True):
@@ -102,7 +102,7 @@ def _sequence(path: Path) -> int:
 class _NamedStacks:
     """Stacks by their functions: addresses of one function and line are one frame."""
 
-    def __init__(self, stacks: Stacks, names: AddressNames) -> None:
+    def __init__(self, stacks: StackTable, names: AddressNames) -> None:
         self.stacks = stacks
         self._names: AddressNames | ListedNames = names
         self._places: dict[int, tuple[int, ...]] = {}  # of an address's frames

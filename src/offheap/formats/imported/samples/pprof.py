@@ -16,7 +16,7 @@ from offheap.formats import pprof_schema
 from offheap.formats.imported import source
 from offheap.formats.imported.profile import Profile
 from offheap.formats.imported.samples import names
-from offheap.formats.imported.stack_tables import Moment, Stacks, Total, profile, times_of
+from offheap.formats.imported.stack_tables import StackTable, Total, TotalsAtTime, profile, times_of
 from offheap.quantities import format_size
 from offheap.recording.model import Frame, Module
 
@@ -97,12 +97,12 @@ def read(files: Sequence[Path]) -> Profile:
         given = [source.modified(path) for path in files]
     messages = [messages[place] for place in sorted(range(len(files)), key=given.__getitem__)]
     times, start, lacking = times_of(sorted(given))
-    stacks = Stacks(files[0])
+    stacks = StackTable(files[0])
     lacks = dict.fromkeys([*LACKS, *([lacking] if lacking else [])])
     moments, modules = [], {}
     for (path, message), time in zip(messages, times, strict=True):
         reader = _Reader(path, message, stacks)
-        moments.append(Moment(time, reader.totals()))
+        moments.append(TotalsAtTime(time, reader.totals()))
         lacks.update(dict.fromkeys(reader.lacks()))
         modules.update(dict.fromkeys(reader.modules))
     return profile(FORMAT, stacks, moments, lacks=list(lacks), start=start, modules=list(modules))
@@ -123,7 +123,7 @@ def _message(path: Path) -> Any:
 class _Reader:
     """One file's samples as totals of stacks; every index of the file is checked."""
 
-    def __init__(self, path: Path, message: Any, stacks: Stacks) -> None:
+    def __init__(self, path: Path, message: Any, stacks: StackTable) -> None:
         self._path, self._message, self._stacks = path, message, stacks
         self._strings = [value.decode("utf-8", "replace") for value in message.string_table]
         self._functions = {one.id: one for one in message.function}

@@ -51,12 +51,10 @@ def print_tables(out: Console, heap: NativeHeap) -> None:
                 + (f"  {known.partition(' (')[0]}" if known else "")
             )
         )
-    left = heap.sizes[_MOST_SIZES:]
-    if left:
-        total, resident = sum(size.bytes for size in left), sum(size.resident for size in left)
-        blocks = sum(size.blocks for size in left)
-        name = f"{len(left):,} other sizes"
-        out.print(Text(f"{name:<24}{blocks:>10,}{format_size(total):>12}{format_size(resident):>12}"))
+    left = heap.smaller_sums(_MOST_SIZES)
+    if left.count:
+        figures = f"{left.blocks:>10,}{format_size(left.bytes):>12}{format_size(left.resident):>12}"
+        out.print(Text(f"{f'{left.count:,} other sizes':<24}{figures}"))
     out.print()
     heads = f"{'size':>12}{'free':>12}{'kept':>12}{'trimmable':>12}"
     out.print(Text(f"{'arena':<24}{heads}", "bold"))

@@ -47,12 +47,10 @@ def _harmless(line: str) -> str:
 
 def diff(before: Tracked, after: Tracked, scale: str) -> str:
     """As `VM.native_memory summary.diff`: what is now, and by how much it changed."""
-    pairs = list(_pairs(before, after))
-    old, new = zip(*pairs, strict=True) if pairs else ((), ())
-    reserved = _changed(sum(one.reserved for one in old), sum(one.reserved for one in new), scale)
-    committed = _changed(sum(one.committed for one in old), sum(one.committed for one in new), scale)
+    reserved = _changed(before.reserved, after.reserved, scale)
+    committed = _changed(before.committed, after.committed, scale)
     lines = ["", "Native Memory Tracking:", "", f"Total: reserved={reserved}, committed={committed}"]
-    for pair in pairs:
+    for pair in _pairs(before, after):
         if any(amount(one.reserved, scale)[0] != "0" for one in pair):
             lines += ["", *category_diff(*pair, scale)]
     lines += ["", *category_diff(before.external.category, after.external.category, scale)]

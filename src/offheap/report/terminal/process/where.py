@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.text import Text
 
-from offheap.analysis.owners.accounts import TITLES, Accounts, Owner, Part
+from offheap.analysis.owners.accounts import TITLES, Accounts, Owner, Part, total_bytes
 from offheap.proc.cgroup import Cgroup
 from offheap.quantities import format_duration, format_size
 from offheap.report.terminal.process import native_heap
@@ -45,12 +45,11 @@ def print_where(out: Console, accounts: Accounts, *, full: bool = False) -> None
     out.print()
     largest = max([holding.bytes for holding in accounts.holdings] + [accounts.unattributed_bytes, 1])
     for holding in accounts.holdings:
-        _print_line(
-            out, TITLES[holding.owner], holding.bytes, memory.rss, largest, _STYLES.get(holding.owner, "cyan")
-        )
+        style = _STYLES.get(holding.owner, "cyan")
+        _print_line(out, TITLES[holding.owner], holding.bytes, accounts, largest, style)
         if full:
             _print_parts(out, holding.parts, _COUNTED.get(holding.owner, "ranges"))
-    _print_line(out, "unattributed", accounts.unattributed_bytes, memory.rss, largest, "magenta")
+    _print_line(out, "unattributed", accounts.unattributed_bytes, accounts, largest, "magenta")
     if full:
         _print_parts(out, accounts.unattributed)
     out.print()
@@ -76,11 +75,12 @@ def print_where(out: Console, accounts: Accounts, *, full: bool = False) -> None
         native_heap.print_tables(out, accounts.native_heap)
 
 
-def _print_line(out: Console, title: str, size: int, whole: int, largest: int, style: str) -> None:
+def _print_line(out: Console, title: str, size: int, accounts: Accounts, largest: int, style: str) -> None:
+    share = accounts.share(size)
     if width() < NARROW:
-        out.print(Text(f"{format_size(size):>10}{size / max(whole, 1):>7.1%}  {title}"))
+        out.print(Text(f"{format_size(size):>10}{share:>7.1%}  {title}"))
         return
-    line = Text(f"{title:<{_TITLE}}{format_size(size):>10}{size / max(whole, 1):>7.1%}  ")
+    line = Text(f"{title:<{_TITLE}}{format_size(size):>10}{share:>7.1%}  ")
     line.append(_bar(size / largest), style)
     out.print(line)
 
@@ -91,8 +91,9 @@ def _print_parts(out: Console, parts: Sequence[Part], counted: str = "ranges") -
         out.print(Text(f"{format_size(part.bytes):>14}  {printable(part.name)}{times}", "dim"))
     left = parts[_MOST_PARTS:]
     if left:
-        size = sum(part.bytes for part in left)
-        out.print(Text(f"{format_size(size):>14}  in {len(left)} more (--json has them all)", "dim"))
+        out.print(
+            Text(f"{format_size(total_bytes(left)):>14}  in {len(left)} more (--json has them all)", "dim")
+        )
 
 
 def _bar(share: float) -> str:

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from offheap.analysis.owners.accounts import Accounts, JVMAccounts, Owner
+from offheap.analysis.owners.accounts import JVMAccounts, Owner
 from offheap.report.text.printable import printable
 
 _MIB = 1 << 20
@@ -34,13 +34,8 @@ def print_all(out: Console, found: Sequence[JVMAccounts]) -> None:
             name.append(f" {printable(one.error)}", "dim")
             table.add_row(str(one.pid), *[""] * (len(_COLUMNS) + 2), name)
             continue
-        sizes = _sizes(one.accounts)
+        groups, rest = one.accounts.by_group(owners for _, owners in _COLUMNS)
+        sizes = (one.accounts.memory.rss, *groups, rest)
         table.add_row(str(one.pid), *(f"{size / _MIB:,.0f}" for size in sizes), name)
     out.print(table)
     out.print(Text("in MiB; META is metaspace, class space and CDS, FREE what malloc keeps free", "dim"))
-
-
-def _sizes(accounts: Accounts) -> list[int]:
-    held = {holding.owner: holding.bytes for holding in accounts.holdings}
-    columns = [sum(held.get(owner, 0) for owner in owners) for _, owners in _COLUMNS]
-    return [accounts.memory.rss, *columns, accounts.memory.rss - sum(columns)]

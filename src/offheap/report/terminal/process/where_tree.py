@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.text import Text
 from rich.tree import Tree
 
-from offheap.analysis.owners.accounts import TITLES, Accounts, Owner, Placed
+from offheap.analysis.owners.accounts import TITLES, Accounts, Owner, Placed, total_bytes
 from offheap.quantities import format_size
 from offheap.report.text.printable import printable
 
@@ -26,12 +26,12 @@ def print_tree(out: Console, accounts: Accounts) -> None:
     everything = {
         owner: [one for ranges in names.values() for one in ranges] for owner, names in held.items()
     }
-    for owner in sorted(held, key=lambda owner: -_size(everything[owner])):
+    for owner in sorted(held, key=lambda owner: -total_bytes(everything[owner])):
         title = TITLES[owner] if owner else "unattributed"
-        branch = root.add(_line(_size(everything[owner]), title, "bold"))
-        names = sorted(held[owner].items(), key=lambda item: -_size(item[1]))
+        branch = root.add(_line(total_bytes(everything[owner]), title, "bold"))
+        names = sorted(held[owner].items(), key=lambda item: -total_bytes(item[1]))
         for name, ranges in names[:_MOST_NAMES]:
-            _add_ranges(branch.add(_line(_size(ranges), name)), ranges)
+            _add_ranges(branch.add(_line(total_bytes(ranges), name)), ranges)
         _add_rest(branch, [one for _, ranges in names[_MOST_NAMES:] for one in ranges])
     out.print(root)
 
@@ -45,11 +45,7 @@ def _add_ranges(branch: Tree, ranges: Sequence[Placed]) -> None:
 
 def _add_rest(branch: Tree, left: Sequence[Placed]) -> None:
     if left:
-        branch.add(_line(_size(left), f"{len(left)} more ranges (--json has them all)", "dim"))
-
-
-def _size(ranges: Sequence[Placed]) -> int:
-    return sum(one.bytes for one in ranges)
+        branch.add(_line(total_bytes(left), f"{len(left)} more ranges (--json has them all)", "dim"))
 
 
 def _line(size: int, text: str, style: str = "") -> Text:

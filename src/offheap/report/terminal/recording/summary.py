@@ -46,8 +46,8 @@ def print_summary(
         if full:
             print_stack(out, site.stack, held.blamed, True, indent=11)
     if len(result.held) > top:
-        rest = sum(held.site.live_bytes.estimate for held in result.held[top:])
-        put(out, (f"{format_size(rest):>10}  in {len(result.held) - top} more sites (--top)", "dim"))
+        rest = format_size(result.live_beyond(top))
+        put(out, (f"{rest:>10}  in {len(result.held) - top} more sites (--top)", "dim"))
     put(out)
     if java:
         print_java_summary(out, java, top=top, full=full)

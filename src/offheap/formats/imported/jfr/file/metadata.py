@@ -38,7 +38,7 @@ _PRIMITIVES = {
 
 
 @dataclass(frozen=True)
-class Field:
+class EventField:
     """`type` is the number of a type; constant: the value is a key of its constants; array: several."""
 
     name: str
@@ -51,7 +51,7 @@ class Field:
 class Type:
     number: int
     name: str
-    fields: tuple[Field, ...]
+    fields: tuple[EventField, ...]
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ class _Elements:
             raise self._cursor.fault(f"string {index} of {len(self._strings)}")
         return self._strings[index]
 
-    def _element(self, depth: int) -> Field | None:
+    def _element(self, depth: int) -> EventField | None:
         """Adds a type to the list; the element, if it is a field."""
         self._count += 1
         if depth > _DEEPEST or self._count > _MOST_ELEMENTS:
@@ -164,7 +164,7 @@ class _Elements:
                 fields = tuple(child for child in children if child)
                 self._types.append(Type(int(attributes["id"]), attributes["name"], fields))
             elif name == "field":
-                return Field(
+                return EventField(
                     attributes["name"],
                     int(attributes["class"]),
                     attributes.get("constantPool") == "true",

@@ -151,5 +151,4 @@ def main(path: str, memory: int) -> int:
 
 
 if __name__ == "__main__":
-    sys.path.pop(0)  # this folder, whose modules are not top-level modules
     sys.exit(main(sys.argv[1], int(sys.argv[2])))

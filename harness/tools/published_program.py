@@ -1,8 +1,8 @@
 """Lists and starts the programs of examples/published.
 
-    .venv/bin/python -m benchmarks.evaluation.published_program list
-    .venv/bin/python -m benchmarks.evaluation.published_program run zstd-orders leak --jdk 17
-    .venv/bin/python -m benchmarks.evaluation.published_program run zstd-orders leak --print
+    .venv/bin/python -m harness.tools.published_program list
+    .venv/bin/python -m harness.tools.published_program run zstd-orders leak --jdk 17
+    .venv/bin/python -m harness.tools.published_program run zstd-orders leak --print
 
 --print prints the command line only.
 """

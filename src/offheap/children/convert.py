@@ -34,5 +34,4 @@ def convert(image: str, symcache: str) -> None:
 
 
 if __name__ == "__main__":
-    sys.path.pop(0)  # this folder, whose modules are not top-level modules
     convert(sys.argv[1], sys.argv[2])

@@ -9,7 +9,7 @@ import pytest
 
 from harness import simulation
 from offheap.analysis.leaks.leaks import ranking
-from offheap.analysis.totals import downsampled_series as courses_module
+from offheap.analysis.totals import downsampled_series as series_module
 from offheap.analysis.totals import stack_totals_at
 from offheap.analysis.totals.downsampled_series import downsampled_series, downsampled_site_series
 from offheap.analysis.totals.stack_totals import thread_shares
@@ -45,7 +45,7 @@ def test_levels_are_those_of_the_snapshots(sampled: Recording) -> None:
 
 
 def test_many_changing_stacks_get_fewer_times(sampled: Recording, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(courses_module, "_MOST_CELLS", 60)
+    monkeypatch.setattr(series_module, "_MOST_CELLS", 60)
     found = downsampled_series(sampled)
     assert len(found.stack) <= 60
     assert found.times[-1] == sampled.process["time"][-1]

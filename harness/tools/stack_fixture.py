@@ -1,8 +1,8 @@
 """Writes the stack of a recording's first suspect to tests/data/stacks, for the tests of who is blamed.
 
-.venv/bin/python -m benchmarks.evaluation.published_program run netty-audit leak --jdk 21 --print
+.venv/bin/python -m harness.tools.published_program run netty-audit leak --jdk 21 --print
 .venv/bin/offheap run -o netty.offheap --duration 30s -- java ...
-.venv/bin/python -m benchmarks.evaluation.stack_fixture netty netty.offheap "Netty 4.1.115, ..."
+.venv/bin/python -m harness.tools.stack_fixture netty netty.offheap "Netty 4.1.115, ..."
 """
 
 from __future__ import annotations
