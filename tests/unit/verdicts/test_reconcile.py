@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from harness.recordings.blocks_and_levels import BLOCKS, LEAKING, LEVELS, MIB, SECONDS, owners, recorded
-from harness.simulation import Leak, Process, java, jvm, native, native_stack
+from harness.simulation import MALLOC, Leak, Process, java, jvm, native, native_stack
 from offheap.analysis.gate.gate import Limits, gate
 from offheap.analysis.leaks.answer import answer
 from offheap.analysis.leaks.leaks import Ranking, ranking
@@ -71,6 +71,21 @@ def test_no_command_contradicts_another(blocks: str, level: str) -> None:
     assert f"What of it grows: {verdict.kind}" in markdown.write(
         ticket_report.document(ticket(recording, ranked))
     )
+
+
+def test_the_gate_counts_the_growth_that_the_answer_counts() -> None:
+    """JNI references that a native thread creates: the frames are HotSpot's, the growth is its caller's."""
+    process = Process(SECONDS, 1)
+    names = ("os::malloc(unsigned long)", "OopStorage::allocate()", "JNIHandles::make_global(Handle)")
+    process.add((MALLOC, *map(jvm, names), jvm("jni_NewGlobalRef")), Leak(3, 600))
+    recording = process.record(interval=32 << 10)
+    ranked = ranking(recording)
+    assert (ranked[0].verdict, ranked[0].blamed.kind) == ("growing", "jvm")
+    assert answer(ranked).startswith("Growing, ")
+    (leaks,) = gate(recording, Limits()).checks
+    assert (leaks.outcome, [one.rank for one in leaks.suspects]) == ("cannot tell", [1])
+    (growth,) = gate(recording, Limits(max_growth=100.0)).checks
+    assert (growth.outcome, [one.rank for one in growth.suspects]) == ("failed", [1])
 
 
 def test_malloc_that_no_site_explains_is_growth_in_all_commands() -> None:

@@ -60,6 +60,11 @@ class Counted:
     def info(self) -> Info:
         return self.ranked.sites.recording.info
 
+    @property
+    def growing(self) -> list[Suspect]:
+        """The application's sites that grow and are not shown to leak, by rank."""
+        return [self.ranked[place] for place in self.ranked.growing(self.ignored)]
+
 
 def count(
     thing: str, ranked: Ranking, limit: float, suppressions: Sequence[Suppression], *, every: bool
@@ -89,9 +94,7 @@ def growth(option: str, counted: Counted) -> Check:
     found, info, thing = counted.found, counted.info, counted.thing
     limit = found.limit
     name = f"{option} {per_minute(limit)}"
-    growing = [
-        s for s in counted.sites if s.verdict == "leak" or (s.verdict == "growing" and s.blamed.kind != "jvm")
-    ]
+    growing = [*(s for s in counted.sites if s.verdict == "leak"), *counted.growing]
     rate = estimates.total([s.grown_bytes_per_second for s in growing])
     figures = f"{per_minute(rate.estimate)} ({per_minute(rate.low)} to {per_minute(rate.high)})"
     worst = tuple(sorted(growing, key=lambda s: -s.growth_bytes_per_second.low))
@@ -144,13 +147,7 @@ def leaks(what_for: str, counted: Counted, known: Known | None) -> Check:
             f"{describe(unsure[0], PER_MINUTE)}; record a baseline of {format_duration(needed)}"
         )
         return Check(name, "cannot tell", why, tuple(unsure))
-    growing = [
-        s
-        for s in counted.sites
-        if s.verdict == "growing"
-        and s.blamed.kind != "jvm"
-        and (known is None or known.verdict(s) not in ("leak", "growing"))
-    ]
+    growing = [s for s in counted.growing if known is None or known.verdict(s) not in ("leak", "growing")]
     if growing:
         first = growing[0]
         collect = "" if ranked.thing == "object" else _COLLECT

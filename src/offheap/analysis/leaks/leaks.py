@@ -180,16 +180,17 @@ class Ranking(Sequence[Suspect]):
         return (self._suspect(place) for place in sorted(first[:most].tolist()))
 
     def growing(self, without: Collection[int] = ()) -> list[int]:
-        """By rank, the application's sites that grow and are not shown to leak; without these ranks."""
+        """By rank, the application's sites that grow and are not shown to leak; without these ranks.
+
+        HotSpot's own growth, which nobody asked for, is not the application's.
+        """
         return [
             place
             for place, verdict in enumerate(self.verdicts)
-            if verdict == "growing" and place not in without and self._counts(place)
+            if verdict == "growing"
+            and place not in without
+            and (self[place].blamed.kind != "jvm" or not self.by_jvm[self.number(place)])
         ]
-
-    def _counts(self, place: int) -> bool:
-        """Whether what a site grows by is the application's: HotSpot's own, asked for by nobody, is not."""
-        return self[place].blamed.kind != "jvm" or not self.by_jvm[self.number(place)]
 
     def power(self, without: Collection[int] = ()) -> Power:
         """What the recording can exclude, of the application's sites but for those with these ranks."""
