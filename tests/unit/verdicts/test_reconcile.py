@@ -17,6 +17,7 @@ from offheap.analysis.leaks.owners_with_blocks import owners_with_blocks
 from offheap.analysis.leaks.ticket import ticket
 from offheap.analysis.owners.results import WhereVerdict
 from offheap.analysis.page.recording_page import recording_page
+from offheap.analysis.totals import totals
 from offheap.probe.contract import StackKind
 from offheap.quantities import PER_MINUTE
 from offheap.recording.model import OwnersOverTime
@@ -104,6 +105,28 @@ def test_malloc_that_no_site_explains_is_growth_in_all_commands() -> None:
     assert power["conclusion"] == "growing"
     assert power["unexplained"]["growth_bytes_per_second"]["estimate"] == pytest.approx(4 * MIB, rel=0.02)
     assert abs(power["unexplained"]["live_blocks_growth_bytes_per_second"]) < 0.1 * MIB
+
+
+@pytest.mark.parametrize(("blocks", "concluded"), [("churn", "no leak"), ("leak", "leak")])
+def test_a_recording_that_lost_samples_clears_nothing_in_any_command(blocks: str, concluded: str) -> None:
+    """Some 5,000 samples, every twentieth lost: what else is a leak stays one."""
+    whole = recorded(blocks, "flat")
+    few, many = (
+        replace(whole, info=replace(whole.info, lost={"lost_blocks": round(share * totals.samples(whole))}))
+        for share in (0.005, 0.05)
+    )
+    assert ticket(few, ranking(few)).found.kind == concluded
+    ranked = ranking(many)
+    (check,) = gate(many, Limits()).checks
+    if concluded == "leak":
+        assert (ticket(many, ranked).found.kind, check.outcome) == ("leak", "failed")
+        return
+    found = ticket(many, ranked).found
+    assert (found.kind, found.seconds, check.outcome) == ("cannot tell yet", None, "cannot tell")
+    assert check.why == found.lost
+    assert answer(ranked) == f"Cannot tell yet: {found.lost}."
+    assert "samples were lost beside" in found.lost
+    assert found.power.excludes(found.limit)
 
 
 @pytest.mark.parametrize(("mib", "kind"), [(3, "cannot tell yet"), (12, "native-malloc")])

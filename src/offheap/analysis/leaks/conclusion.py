@@ -2,7 +2,8 @@
 
 A leak is a leak.  Growth of an application's site that is not shown to go on is growth, and so is growth of
 the pages that blocks lie in (`reconcile`), which no site explains.  Without any there is no leak if what
-the recording can exclude (`power`) is no more than a limit, and else it cannot tell yet.
+the recording can exclude (`power`) is no more than a limit, and hardly any sample was lost; else it cannot
+tell yet.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from offheap.analysis.leaks.reconcile import Level, beside, grew, why_no_site
+from offheap.analysis.totals import totals
 from offheap.analysis.verdicts.power import DEFAULT_LIMIT, Power, interval_for
 from offheap.quantities import PER_MINUTE, RateUnit, format_duration, round_up_seconds
 
@@ -25,6 +27,8 @@ Kind = Literal["leak", "growing", "no leak", "cannot tell yet"]
 # Growth shows within the same time again whether it goes on; `where` uses the same factor for a warm-up.
 _TO_TELL_GROWTH = 2.0  # times the recording
 _YOUTH = 60.0  # seconds of a process's life, in which nearly everything grows (evidence.py)
+# Of the samples.  `power` takes losses as even over all sites, but a full table loses what comes last.
+_LOST = 0.01
 _NO_TIME = 1e-3  # seconds: an imported file is one moment, and any recording is longer
 _PATIENCE = 600.0  # seconds: if more are needed, finer sampling is better
 per_minute = PER_MINUTE.format  # rates and limits alike, so that they can be compared at a glance
@@ -38,6 +42,7 @@ class Conclusion:
     seconds  how long a recording would tell; None: this one does, or time does not help
     level    pages that grow by more than the sites that leak or grow explain; they decide where no site does
     most     where no site does, the one whose live blocks grew most, in words
+    lost     why it is not shown that nothing leaks, whatever the power: samples were lost; "" if few were
     beside   what grows by levels and is no leak of blocks, in words; "" if nothing does
     finer    the option that sets the sampling interval
     """
@@ -50,12 +55,25 @@ class Conclusion:
     level: Level | None = None
     most: str = ""
     beside: str = ""
+    lost: str = ""
     finer: str = "--interval"
 
 
 def conclude(ranked: Ranking, limit: float = DEFAULT_LIMIT, without: Collection[int] = ()) -> Conclusion:
     """`limit` in bytes a second; `without`: ranks (from 0) of sites that do not count."""
-    return replace(_conclude(ranked, limit, without), finer=ranked.finer)
+    lost = _lost(ranked)
+    found = _conclude(ranked, limit, without)
+    if lost and found.kind in ("no leak", "cannot tell yet"):
+        found = replace(found, kind="cannot tell yet", seconds=None)
+    return replace(found, lost=lost, finer=ranked.finer)
+
+
+def _lost(ranked: Ranking) -> str:
+    taken, lost = totals.samples(ranked.sites.recording), ranked.lost_samples
+    if lost <= _LOST * taken:
+        return ""
+    why = "to record longer does not make up for them: offheap stats has why they were lost"
+    return f"{lost:,} samples were lost beside {taken:,} recorded; {why}"
 
 
 def _conclude(ranked: Ranking, limit: float, without: Collection[int]) -> Conclusion:
@@ -108,7 +126,7 @@ def without_suspect(found: Conclusion) -> str:
         return (
             f"No leak found in {format_duration(seconds)}: no site leaks more than {per_minute(rate)}{also}."
         )
-    return f"Cannot tell yet: {_seen(found.power)}{also}."
+    return f"Cannot tell yet: {found.lost or _seen(found.power)}{also}."
 
 
 def unexplained(found: Conclusion, level: Level) -> str:

@@ -202,14 +202,19 @@ class Ranking(Sequence[Suspect]):
         worst = int(numbers[self.hidden[numbers].argmax()]) if len(numbers) else None
         seconds = max(info.live_time or info.duration_seconds, 1e-3)
         # A lost sample may be one of the leak's.
-        taken, lost = totals.samples(self.sites.recording), lost_samples(info)
-        missing = (taken + lost) / max(taken, 1)
+        taken = totals.samples(self.sites.recording)
+        missing = (taken + self.lost_samples) / max(taken, 1)
         return Power(
             new_site=new_site_limit(seconds, info.interval_bytes) * missing,
             existing_site=float(self.hidden[worst]) * missing if worst is not None else 0.0,
             seconds=seconds,
             interval_bytes=info.interval_bytes,
         )
+
+    @property
+    def lost_samples(self) -> int:
+        """Samples that should be among those of these sites, and were lost."""
+        return lost_samples(self.sites.recording.info)
 
     @cached_property
     def owners(self) -> OwnersGrowth | None:
