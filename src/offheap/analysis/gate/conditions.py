@@ -15,7 +15,7 @@ from offheap.analysis.leaks.conclusion import (
     conclude,
     per_minute,
     record,
-    to_tell_growth,
+    to_follow_growth,
     undecided,
     unexplained,
 )
@@ -154,7 +154,7 @@ def leaks(what_for: str, counted: Counted, known: Known | None) -> Check:
         # Without a collection a longer recording tells no more.
         uncollected = ranked.uncollected(first.rank - 1)
         waits = f", a garbage collection might still free it{collect}" if uncollected else ""
-        longer = "" if uncollected else f"; {record(to_tell_growth(info), found)}"
+        longer = "" if uncollected else f"; {to_follow_growth(info, found)}"
         why = f"it grows, and is not shown to be a leak{waits}: {describe(first, PER_MINUTE)}{longer}"
         return Check(name, "cannot tell", why, tuple(growing))
     if found.level:
@@ -169,7 +169,7 @@ def leaks(what_for: str, counted: Counted, known: Known | None) -> Check:
 
 
 def _by_level(found: Conclusion, level: Level, info: Info) -> str:
-    return f"{unexplained(found, level)}; {record(to_tell_growth(info), found)}"
+    return f"{unexplained(found, level)}; {to_follow_growth(info, found)}"
 
 
 @dataclass(frozen=True, slots=True)

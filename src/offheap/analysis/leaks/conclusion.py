@@ -32,7 +32,7 @@ _LOST = 0.01
 _NO_TIME = 1e-3  # seconds: an imported file is one moment, and any recording is longer
 _PATIENCE = 600.0  # seconds: if more are needed, finer sampling is better
 per_minute = PER_MINUTE.format  # rates and limits alike, so that they can be compared at a glance
-_LONGEST = 86400.0  # seconds: the longest recording that is advised
+_LONGEST = 86400.0  # seconds: the longest recording that is advised to exclude a leak
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +138,10 @@ def advice(found: Conclusion) -> str:
     """What to do where it cannot be told; "" where it can, or where time does not help."""
     if found.seconds is None:
         return ""
-    text = record(found.seconds, found, "" if found.kind == "growing" else _to_exclude(found))
+    if found.kind == "growing":
+        text = _more(found.seconds, found.power)
+    else:
+        text = record(found.seconds, found, _to_exclude(found))
     return f"{text[0].upper()}{text[1:]}."
 
 
@@ -148,24 +151,35 @@ def undecided(found: Conclusion) -> str:
     return f"{_seen(found.power)}; {record(seconds, found, _to_exclude(found))}"
 
 
+def to_follow_growth(info: Info, found: Conclusion) -> str:
+    """`record 20 s more (40 s in all)`, however long that is: only time shows whether growth goes on."""
+    return _more(to_tell_growth(info), found.power)
+
+
 def record(seconds: float, found: Conclusion, purpose: str = "") -> str:
     """`record 20 s more (25 s in all)`, and, where that is long, the better way.
 
     seconds: in all; purpose: ` to ...`, or nothing
     """
-    power = found.power
-    if power.seconds <= _NO_TIME:
-        return f"import a series of files, taken over {_whole(round_up_seconds(seconds))} or more{purpose}"
+    if found.power.seconds <= _NO_TIME:
+        return _more(seconds, found.power, purpose)
     finer = _finer(found) if seconds > _PATIENCE and found.kind != "growing" else ""
     if seconds > _LONGEST:
         return (
             f"record {finer}{purpose}" if finer else f"no recording of {_whole(_LONGEST)} is enough{purpose}"
         )
-    seconds = round_up_seconds(seconds)
-    more = round_up_seconds(max(seconds - power.seconds - 0.5, 1.0))
-    whole = _whole(seconds)
-    text = f"record {_whole(more)} more ({whole} in all)" if more < seconds else f"record {whole}"
-    return f"{text}{purpose}{f', or {finer}' if finer else ''}"
+    return f"{_more(seconds, found.power, purpose)}{f', or {finer}' if finer else ''}"
+
+
+def _more(seconds: float, power: Power, purpose: str = "") -> str:
+    whole = round_up_seconds(seconds)
+    if power.seconds <= _NO_TIME:
+        return f"import a series of files, taken over {_whole(whole)} or more{purpose}"
+    more = round_up_seconds(max(whole - power.seconds - 0.5, 1.0))
+    text = (
+        f"record {_whole(more)} more ({_whole(whole)} in all)" if more < whole else f"record {_whole(whole)}"
+    )
+    return f"{text}{purpose}"
 
 
 def _finer(found: Conclusion) -> str:
