@@ -186,9 +186,7 @@ class Known:
 def known_sites(recording: Recording, baseline: Recording, ranked: Ranking) -> Known:
     """`ranked`: the baseline's."""
     matching = match((baseline, recording))
-    worst: dict[int, Verdict] = {}
-    for suspect in ranked:  # the worst first
-        worst.setdefault(int(matching.sites[0][suspect.site.stacks[0]]), suspect.verdict)
+    worst = ranked.worst(matching.sites[0])
     numbers = matching.sites[1].tolist()
     verdicts = {stack: worst[number] for stack, number in enumerate(numbers) if number in worst}
     return Known(ranked, verdicts)

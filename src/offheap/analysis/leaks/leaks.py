@@ -169,6 +169,14 @@ class Ranking(Sequence[Suspect]):
         """By rank."""
         return [VERDICTS[Reason(reason)] for reason in self._judgements.reason[self._order].tolist()]
 
+    def worst(self, numbers: NDArray[np.int64]) -> dict[int, Verdict]:
+        """The worst verdict by number; `numbers`: by stack, of a site that more recordings share."""
+        found: dict[int, Verdict] = {}
+        for place, verdict in enumerate(self.verdicts):  # the worst first
+            for stack in self.sites.grouping.members[self.number(place)]:
+                found.setdefault(int(numbers[stack]), verdict)
+        return found
+
     def notable(self, most: int) -> Iterator[Suspect]:
         """At most so many, by rank: what leaks, grows or cannot be told yet, and the largest others."""
         classes = np.array([SERIOUSNESS[verdict] for verdict in self.verdicts], np.int64)
