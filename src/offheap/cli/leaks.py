@@ -101,7 +101,7 @@ def run(args: argparse.Namespace) -> int:
             if java
             else None,
         )
-        sys.stdout.writelines(schemas.stream(head, suspects=map(schemas.suspect, listed)))
+        sys.stdout.writelines(schemas.stream(head, suspects=schemas.suspects(listed)))
         return 0
     from offheap.analysis.stacks.namesakes import apart
     from offheap.analysis.totals.stats import stats

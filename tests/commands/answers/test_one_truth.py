@@ -45,6 +45,7 @@ from offheap.recording.capture.live_source import follow
 from offheap.recording.model import MMAP, Recording
 from offheap.report.html.payload import payload
 from offheap.report.json import schemas
+from offheap.report.json.check import check_json
 from offheap.report.terminal.recording import check
 from offheap.report.terminal.recording import diff as diff_report
 from offheap.report.terminal.recording.leaks import print_leaks
@@ -388,3 +389,29 @@ def test_every_report_names_the_setting_that_bounds_a_cache_that_fills(tmp_path:
     view = watch.advance()
     assert view
     assert f"next       {first.next}" in live_text.site_lines(view.row(0), view, 0)
+
+
+def test_no_two_suspects_in_json_have_one_headline() -> None:
+    """One method opens feeds for two callers: one leaks, for the other a cache fills."""
+    process = Process(60, 1)
+    process.add(inflater("com.example.Feed.open", "com.example.Prices.load"), Leak(40, 7160))
+    process.add(inflater("com.example.Feed.open", "com.example.Images.load"), WarmUp(2000, 7160, 20.0))
+    process.add(inflater("com.example.Shop.serve", "com.example.Main.main"), Leak(10, 7160))
+    recording = process.record(interval=16 << 10)
+    info = replace(recording.info, process_age=600.0, after_collection=True)
+    recording = replace(recording, info=info)
+    found = ranking(recording)
+    its = "java.util.zip.Inflater.<init>, called by com.example."
+    expected = {
+        ("leak", f"{its}Feed.open ← com.example.Prices.load"),
+        ("growing", f"{its}Feed.open ← com.example.Images.load"),
+        ("leak", f"{its}Shop.serve"),
+    }
+    gated = check_json([gate(recording, Limits(max_growth=1.0))], "failed", [])
+    lists = (
+        list(schemas.suspects(found)),
+        ticket_report.value(ticket(recording, found))["suspects"],
+        gated["recordings"][0]["checks"][0]["sites"],
+    )
+    for listed in lists:
+        assert {(one["verdict"], one["headline"]) for one in listed} == expected

@@ -25,6 +25,7 @@ from harness.simulation import (
     Leak,
     Process,
     UnevenLeak,
+    WarmUp,
     arrivals,
     inflater,
     native_stack,
@@ -42,7 +43,7 @@ from offheap.analysis.verdicts.power import (
     samples_needed,
 )
 from offheap.analysis.verdicts.power import reported as probability
-from offheap.quantities import round_up_seconds
+from offheap.quantities import format_duration, round_up_seconds
 
 MIB_A_MINUTE = (1 << 20) / 60
 SECONDS = with_slow([5.0, 60.0], [25.0])
@@ -269,3 +270,18 @@ def test_check_chooses_a_precision_that_decides(
     assert "recording every block" not in text
     assert "record " in text
     assert "to exclude one of 400 KiB/min" in text
+
+
+@pytest.mark.parametrize("hours", [11, 13, 24 * 7])
+def test_growth_is_followed_for_as_long_again_however_long_that_is(hours: int) -> None:
+    """A day is the longest recording that is advised to exclude a leak, not to follow one that may be."""
+    seconds = hours * 3600.0
+    process = Process(seconds, 3)
+    process.add(native_stack("index"), WarmUp(300, 7160, seconds / 3))
+    recording = process.record(exact=True, snapshots=60)
+    ranked = ranking(recording)
+    assert ranked.verdicts == ["growing"]
+    advised = f"{format_duration(seconds)} more ({format_duration(2 * seconds)} in all)"
+    assert answer(ranked).endswith(f"Record {advised}.")
+    (check,) = gate(recording, Limits()).checks
+    assert check.why.endswith(f"record {advised}")

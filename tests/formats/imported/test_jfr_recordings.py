@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import math
 import random
 import re
 import shutil
@@ -21,10 +22,13 @@ from harness.plugins.rotation import seed
 from harness.recordings import jfr_files
 from harness.recordings.imported_profiles import SAMPLES, check, held_by, last, outcome, stacks_of
 from harness.recordings.jfr_files import Event, chunk
+from offheap.analysis.leaks.leaks import suspects
 from offheap.errors import UserError
+from offheap.formats.imported import recorded
 from offheap.formats.imported.jfr import blocks_over_time, order, recording
 from offheap.formats.imported.jfr.file import event_places
 from offheap.formats.imported.jfr.file.varints import Window
+from offheap.recording import load
 
 SAMPLE = SAMPLES / "async-profiler.jfr.gz"
 TRACKING = SAMPLES / "nmt-25.jfr.gz"
@@ -157,6 +161,18 @@ def test_without_frees_nothing_is_a_leak(tmp_path: Path) -> None:
     profile = check(recording.read([jfr(tmp_path, chunk([Event(1, 0x1000, 10)]))]))
     assert not profile.births
     assert recording.NO_FREES in profile.lacks
+
+
+def test_what_is_kept_for_a_minute_is_a_leak(tmp_path: Path) -> None:
+    """GIVEN two blocks each 100 ms, one freed THEN the site that keeps its blocks is a leak."""
+    kept = [Event(at * 10**8, 0x100000 + 16 * at, 4096, 1) for at in range(600)]
+    used = [Event(at * 10**8, 0x200000, 4096, 2) for at in range(600)]
+    freed = [Event(at * 10**8 + 10**7, 0x200000) for at in range(600)]
+    path = jfr(tmp_path, chunk([*kept, *used, *freed], stacks=2, duration=60 * 10**9))
+    recorded.write(check(recording.read([path])), tmp_path / "app.offheap", "x")
+    imported = load(tmp_path / "app.offheap")
+    assert imported.info.process_age == math.inf
+    assert {one.blamed.name: one.verdict for one in suspects(imported)} == {"f1": "leak", "f2": "freed"}
 
 
 def test_a_chunk_that_was_not_ended_is_left_out(tmp_path: Path) -> None:

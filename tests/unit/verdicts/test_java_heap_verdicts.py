@@ -21,6 +21,7 @@ from harness.simulation import (
     object_stack,
 )
 from offheap.analysis.java_heap.java_ranking import java_ranking
+from offheap.analysis.leaks.conclusion import conclude
 from offheap.analysis.leaks.results import Suspect
 from offheap.recording.model import CollectionKind, Recording
 
@@ -228,3 +229,13 @@ def test_the_age_of_the_process_counts() -> None:
     assert subject(recording).confidence > subject(young_process).confidence or (
         subject(young_process).verdict != "leak"
     )
+
+
+def test_lost_objects_leave_the_java_heap_open_and_lost_blocks_do_not() -> None:
+    whole = recorded(ran=asked_for(60, 1), duration=60, seed=1)
+    assert whole.java
+    kinds = {}
+    for key in ("lost_blocks", "lost_objects"):
+        objects = replace(whole.java, info=replace(whole.java.info, lost={key: 1_000}))
+        kinds[key] = conclude(java_ranking(replace(whole, java=objects)), limit=1e9).kind
+    assert kinds == {"lost_blocks": "no leak", "lost_objects": "cannot tell yet"}

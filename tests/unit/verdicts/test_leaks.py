@@ -31,6 +31,9 @@ from harness.simulation import (
 )
 from offheap.analysis.leaks.leaks import suspects
 from offheap.analysis.leaks.results import Suspect
+from offheap.analysis.sites.sites import table
+from offheap.analysis.verdicts import evidence
+from offheap.analysis.verdicts.site_history import histories
 from offheap.recording.model import Frame
 
 RUNS = 20
@@ -345,3 +348,30 @@ def test_little_data_gives_no_verdict() -> None:
     (suspect,) = suspects(process.record())
     assert suspect.verdict == "cannot tell yet"
     assert suspect.confidence == 0
+
+
+def test_an_unknown_age_is_past_the_start_up_and_earns_no_bonus() -> None:
+    """The probability is a number, that of a process whose age changes it in neither direction."""
+    process = Process(60, 3)
+    process.add(APPLICATION, Leak(20, 7160))
+    recording = process.record(exact=True)
+    sites = table(recording)
+    history = histories(recording, sites.grouping)
+    none = np.zeros(len(sites), np.bool_)
+    unknown, grown, old = (
+        evidence.even(history, history.first, history.end, none, age=age) for age in (np.inf, 60.0, 6000.0)
+    )
+    assert np.isfinite(unknown).all()
+    assert unknown.tolist() == grown.tolist()
+    assert (unknown < old).any()
+
+
+@pytest.mark.parametrize("name", LEAKS)
+def test_a_leak_in_a_process_of_unknown_age_is_a_leak(name: str) -> None:
+    for seed in range(5):
+        process = Process(60, seed)
+        stack, behaviours = LEAKS[name]
+        process.add(stack, *behaviours)
+        recording = process.record(seed=seed)
+        old = replace(recording, info=replace(recording.info, process_age=np.inf))
+        assert suspects(old)[0].verdict == "leak"

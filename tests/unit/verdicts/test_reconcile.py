@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from harness.recordings.blocks_and_levels import BLOCKS, LEAKING, LEVELS, MIB, SECONDS, owners, recorded
-from harness.simulation import Leak, Process, java, jvm, native, native_stack
+from harness.simulation import MALLOC, Leak, Process, java, jvm, native, native_stack
 from offheap.analysis.gate.gate import Limits, gate
 from offheap.analysis.leaks.answer import answer
 from offheap.analysis.leaks.leaks import Ranking, ranking
@@ -19,6 +19,7 @@ from offheap.analysis.leaks.ticket import ticket
 from offheap.analysis.owners.results import WhereVerdict
 from offheap.analysis.owners.verdict import FEWEST_READINGS, judge
 from offheap.analysis.page.recording_page import recording_page
+from offheap.analysis.totals import totals
 from offheap.probe.contract import StackKind
 from offheap.quantities import PER_MINUTE
 from offheap.recording.model import OwnersOverTime
@@ -75,6 +76,21 @@ def test_no_command_contradicts_another(blocks: str, level: str) -> None:
     )
 
 
+def test_the_gate_counts_the_growth_that_the_answer_counts() -> None:
+    """JNI references that a native thread creates: the frames are HotSpot's, the growth is its caller's."""
+    process = Process(SECONDS, 1)
+    names = ("os::malloc(unsigned long)", "OopStorage::allocate()", "JNIHandles::make_global(Handle)")
+    process.add((MALLOC, *map(jvm, names), jvm("jni_NewGlobalRef")), Leak(3, 600))
+    recording = process.record(interval=32 << 10)
+    ranked = ranking(recording)
+    assert (ranked[0].verdict, ranked[0].blamed.kind) == ("growing", "jvm")
+    assert answer(ranked).startswith("Growing, ")
+    (leaks,) = gate(recording, Limits()).checks
+    assert (leaks.outcome, [one.rank for one in leaks.suspects]) == ("cannot tell", [1])
+    (growth,) = gate(recording, Limits(max_growth=100.0)).checks
+    assert (growth.outcome, [one.rank for one in growth.suspects]) == ("failed", [1])
+
+
 def test_malloc_that_no_site_explains_is_growth_in_all_commands() -> None:
     recording = recorded("churn", "much")
     ranked = ranking(recording)
@@ -91,6 +107,28 @@ def test_malloc_that_no_site_explains_is_growth_in_all_commands() -> None:
     assert power["conclusion"] == "growing"
     assert power["unexplained"]["growth_bytes_per_second"]["estimate"] == pytest.approx(4 * MIB, rel=0.02)
     assert abs(power["unexplained"]["live_blocks_growth_bytes_per_second"]) < 0.1 * MIB
+
+
+@pytest.mark.parametrize(("blocks", "concluded"), [("churn", "no leak"), ("leak", "leak")])
+def test_a_recording_that_lost_samples_clears_nothing_in_any_command(blocks: str, concluded: str) -> None:
+    """Some 5,000 samples, every twentieth lost: what else is a leak stays one."""
+    whole = recorded(blocks, "flat")
+    few, many = (
+        replace(whole, info=replace(whole.info, lost={"lost_blocks": round(share * totals.samples(whole))}))
+        for share in (0.005, 0.05)
+    )
+    assert ticket(few, ranking(few)).found.kind == concluded
+    ranked = ranking(many)
+    (check,) = gate(many, Limits()).checks
+    if concluded == "leak":
+        assert (ticket(many, ranked).found.kind, check.outcome) == ("leak", "failed")
+        return
+    found = ticket(many, ranked).found
+    assert (found.kind, found.seconds, check.outcome) == ("cannot tell yet", None, "cannot tell")
+    assert check.why == found.lost
+    assert answer(ranked) == f"Cannot tell yet: {found.lost}."
+    assert "samples were lost beside" in found.lost
+    assert found.power.excludes(found.limit)
 
 
 @pytest.mark.parametrize(("mib", "kind"), [(3, "cannot tell yet"), (12, "native-malloc")])

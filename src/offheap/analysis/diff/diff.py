@@ -61,6 +61,7 @@ def diff(
             matching.site_count,
             requests and requests[index],
             ranks and ranks[index],
+            by_its_own=index == 0,
         )
         for index, recording in enumerate((old, new))
     )

@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 from offheap.analysis.diff.results import GrowthChange
 from offheap.analysis.leaks.leaks import Ranking, ranking
 from offheap.analysis.sites.grouping import Grouping
+from offheap.analysis.sites.sites import group
 from offheap.analysis.statistics import estimates
 from offheap.analysis.statistics.estimates import Estimates, Floats
 from offheap.analysis.verdicts.verdict_reasons import Verdict
@@ -40,7 +41,7 @@ _FALSE_DISCOVERIES = 0.01  # beside the 5 % of the end states: both tests are as
 _OLD_ENOUGH = 0.94  # of the time: what was born since may be merely in use, as `power` has it
 _SUSPECT: tuple[Verdict, ...] = ("leak", "growing")
 
-Rank = Callable[[Grouping], Ranking]
+Rank = Callable[[Grouping | None], Ranking]
 
 
 @dataclass(frozen=True)
@@ -93,10 +94,13 @@ def growths(
     count: int,
     requests: float | None,
     rank: Rank | None = None,
+    *,
+    by_its_own: bool,
 ) -> Growths:
     """`numbers`: by stack, its site's in both recordings; `requests`: that were served, None: by second.
 
-    `rank`: of Java objects; None: `ranking`.
+    rank        of Java objects; None: `ranking`
+    by_its_own  the numbers follow the blocks of the other recording: verdicts are of this one's own sites
     """
     order = np.argsort(numbers, kind="stable")
     ends = np.cumsum(np.bincount(numbers, minlength=count))[:-1]
@@ -104,9 +108,8 @@ def growths(
     grouping = Grouping(numbers, members)
     ranked = rank(grouping) if rank else ranking(recording, grouping=grouping)
     history = ranked.history
-    verdicts: list[Verdict | None] = [None] * count
-    for place, verdict in enumerate(ranked.verdicts):
-        verdicts[ranked.number(place)] = verdict
+    worst = (_own(recording, ranked, rank) if by_its_own else ranked).worst(numbers)
+    verdicts = [worst.get(number) for number in range(count)]
     seconds = max(recording.info.live_time or recording.info.duration_seconds, 1e-3)
     per = 1.0 if requests is None else seconds / requests
     start = np.full(count, int(np.abs(history.times - history.times[-1] / 3).argmin()))
@@ -126,6 +129,16 @@ def growths(
         extent=extent,
         interval=recording.info.interval_bytes,
     )
+
+
+def _own(recording: Recording, shared: Ranking, rank: Rank | None) -> Ranking:
+    """The recording's ranking as `offheap leaks` has it, which is `shared` where the sites are the same."""
+    if rank:
+        return rank(None)
+    own, numbers = group(recording), shared.sites.grouping.of_stack
+    pairs = np.unique(np.stack((own.of_stack, numbers)), axis=1).shape[1]
+    same = pairs == len(np.unique(own.of_stack)) == len(np.unique(numbers))
+    return shared if same else ranking(recording, grouping=own)
 
 
 def growth_changes(old: Growths, new: Growths, holds_more: Floats) -> GrowthChanges:

@@ -15,7 +15,7 @@ from offheap.analysis.leaks.conclusion import (
     conclude,
     per_minute,
     record,
-    to_tell_growth,
+    to_follow_growth,
     undecided,
     unexplained,
 )
@@ -60,6 +60,11 @@ class Counted:
     def info(self) -> Info:
         return self.ranked.sites.recording.info
 
+    @property
+    def growing(self) -> list[Suspect]:
+        """The application's sites that grow and are not shown to leak, by rank."""
+        return [self.ranked[place] for place in self.ranked.growing(self.ignored)]
+
 
 def count(
     thing: str, ranked: Ranking, limit: float, suppressions: Sequence[SiteFilter], *, every: bool
@@ -89,9 +94,7 @@ def growth(option: str, counted: Counted) -> Check:
     found, info, thing = counted.found, counted.info, counted.thing
     limit = found.limit
     name = f"{option} {per_minute(limit)}"
-    growing = [
-        s for s in counted.sites if s.verdict == "leak" or (s.verdict == "growing" and s.blamed.kind != "jvm")
-    ]
+    growing = [*(s for s in counted.sites if s.verdict == "leak"), *counted.growing]
     rate = estimates.total([s.grown_bytes_per_second for s in growing])
     figures = f"{per_minute(rate.estimate)} ({per_minute(rate.low)} to {per_minute(rate.high)})"
     worst = tuple(sorted(growing, key=lambda s: -s.growth_bytes_per_second.low))
@@ -144,20 +147,14 @@ def leaks(what_for: str, counted: Counted, known: Known | None) -> Check:
             f"{describe(unsure[0], PER_MINUTE)}; record a baseline of {format_duration(needed)}"
         )
         return Check(name, "cannot tell", why, tuple(unsure))
-    growing = [
-        s
-        for s in counted.sites
-        if s.verdict == "growing"
-        and s.blamed.kind != "jvm"
-        and (known is None or known.verdict(s) not in ("leak", "growing"))
-    ]
+    growing = [s for s in counted.growing if known is None or known.verdict(s) not in ("leak", "growing")]
     if growing:
         first = growing[0]
         collect = "" if ranked.thing == "object" else _COLLECT
         # Without a collection a longer recording tells no more.
         uncollected = ranked.uncollected(first.rank - 1)
         waits = f", a garbage collection might still free it{collect}" if uncollected else ""
-        longer = "" if uncollected else f"; {record(to_tell_growth(info), found)}"
+        longer = "" if uncollected else f"; {to_follow_growth(info, found)}"
         why = f"it grows, and is not shown to be a leak{waits}: {describe(first, PER_MINUTE)}{longer}"
         return Check(name, "cannot tell", why, tuple(growing))
     if found.level:
@@ -172,7 +169,7 @@ def leaks(what_for: str, counted: Counted, known: Known | None) -> Check:
 
 
 def _by_level(found: Conclusion, level: Level, info: Info) -> str:
-    return f"{unexplained(found, level)}; {record(to_tell_growth(info), found)}"
+    return f"{unexplained(found, level)}; {to_follow_growth(info, found)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,9 +186,7 @@ class Known:
 def known_sites(recording: Recording, baseline: Recording, ranked: Ranking) -> Known:
     """`ranked`: the baseline's."""
     matching = match((baseline, recording))
-    worst: dict[int, Verdict] = {}
-    for suspect in ranked:  # the worst first
-        worst.setdefault(int(matching.sites[0][suspect.site.stacks[0]]), suspect.verdict)
+    worst = ranked.worst(matching.sites[0])
     numbers = matching.sites[1].tolist()
     verdicts = {stack: worst[number] for stack, number in enumerate(numbers) if number in worst}
     return Known(ranked, verdicts)

@@ -29,13 +29,10 @@ from offheap.analysis.leaks.leaks import ranking
 from offheap.analysis.stacks import frames
 from offheap.analysis.statistics.estimate import Estimate
 from offheap.analysis.totals import stack_totals_at, totals
-from offheap.analysis.totals.stats import lost_samples
 from offheap.analysis.verdicts.power import DEFAULT_LIMIT
 from offheap.analysis.verdicts.verdict_rules import SHORTEST
 from offheap.quantities import format_duration, format_size
 from offheap.recording.model import Recording
-
-_LOST = 0.01  # of the samples
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,16 +95,12 @@ def gate(
 def _gap(recording: Recording, found: Conclusion) -> str:
     """Why the recording cannot pass, "" if it can."""
     info = recording.info
-    taken, lost = totals.samples(recording), lost_samples(info)
     if info.duration_seconds < SHORTEST:
         seconds = found.power.seconds_for(found.limit)
         return f"only {format_duration(info.duration_seconds)} were recorded; {record(seconds, found)}"
-    if not taken:
+    if not totals.samples(recording):
         return "nothing was recorded; record longer, or with --exact, if the program allocates at all"
-    if lost > _LOST * taken:
-        why = "to record longer does not make up for them: offheap stats has why they were lost"
-        return f"{lost:,} samples were lost beside {taken:,} recorded; {why}"
-    return ""
+    return found.lost
 
 
 def _unless(gap: str, check: Check) -> Check:

@@ -10,11 +10,9 @@ from offheap.analysis.gate.results import Check
 from offheap.analysis.java_heap.java_ranking import java_ranking, without_objects
 from offheap.analysis.java_heap.report import undecided
 from offheap.analysis.leaks.conclusion import Conclusion, per_minute
-from offheap.analysis.totals import totals
 from offheap.analysis.verdicts.power import DEFAULT_LIMIT
 from offheap.recording.model import Recording
 
-_LOST = 0.01  # of the sampled objects
 _GROWTH, _LEAKS = "max-java-growth", "no-java-leaks"
 
 
@@ -44,7 +42,7 @@ def check(
         return JavaChecks((Check(f"{_GROWTH} {per_minute(max_growth)}", "cannot tell", why),))
     limit = DEFAULT_LIMIT if max_growth is None else max_growth
     counted = count("the live Java heap", java_ranking(recording), limit, suppressions, every=False)
-    gap = _gap(recording)
+    gap = undecided(recording) or counted.found.lost
     checks = []
     if max_growth is not None:
         checks.append(growth(_GROWTH, counted))
@@ -57,14 +55,3 @@ def check(
     if gap:
         checks = [one if one.outcome == "failed" else Check(one.name, "cannot tell", gap) for one in checks]
     return JavaChecks(tuple(checks), counted.found, len(counted.ignored), counted.used)
-
-
-def _gap(recording: Recording) -> str:
-    """Why the recording cannot pass, "" if it can."""
-    if open_ := undecided(recording):
-        return open_
-    lost = recording.info.lost.get("lost_objects", 0)
-    taken = totals.samples(recording.java) if recording.java else 0
-    if lost > _LOST * taken:
-        return f"{lost:,} sampled objects were lost beside {taken:,} recorded: offheap stats has why"
-    return ""

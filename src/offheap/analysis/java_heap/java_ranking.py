@@ -173,6 +173,10 @@ class JavaRanking(Ranking):
         found = super().power(without)
         return found if self.collections else replace(found, new_site=math.inf)
 
+    @property
+    def lost_samples(self) -> int:
+        return self.sites.recording.info.lost.get("lost_objects", 0)
+
     def uncollected(self, place: int) -> bool:
         return self[place].waits_for_gc
 

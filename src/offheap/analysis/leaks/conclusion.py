@@ -2,7 +2,8 @@
 
 A leak is a leak.  Growth of an application's site that is not shown to go on is growth, and so is growth of
 the pages that blocks lie in (`reconcile`), which no site explains.  Without any there is no leak if what
-the recording can exclude (`power`) is no more than a limit, and else it cannot tell yet.
+the recording can exclude (`power`) is no more than a limit, and hardly any sample was lost; else it cannot
+tell yet.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from offheap.analysis.leaks.reconcile import Level, beside, grew, why_no_site
+from offheap.analysis.totals import totals
 from offheap.analysis.verdicts.power import DEFAULT_LIMIT, Power, interval_for
 from offheap.quantities import PER_MINUTE, RateUnit, format_duration, round_up_seconds
 
@@ -25,10 +27,12 @@ Kind = Literal["leak", "growing", "no leak", "cannot tell yet"]
 # Growth shows within the same time again whether it goes on; `where` uses the same factor for a warm-up.
 _TO_TELL_GROWTH = 2.0  # times the recording
 _YOUTH = 60.0  # seconds of a process's life, in which nearly everything grows (evidence.py)
+# Of the samples.  `power` takes losses as even over all sites, but a full table loses what comes last.
+_LOST = 0.01
 _NO_TIME = 1e-3  # seconds: an imported file is one moment, and any recording is longer
 _PATIENCE = 600.0  # seconds: if more are needed, finer sampling is better
 per_minute = PER_MINUTE.format  # rates and limits alike, so that they can be compared at a glance
-_LONGEST = 86400.0  # seconds: the longest recording that is advised
+_LONGEST = 86400.0  # seconds: the longest recording that is advised to exclude a leak
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +42,7 @@ class Conclusion:
     seconds  how long a recording would tell; None: this one does, or time does not help
     level    pages that grow by more than the sites that leak or grow explain; they decide where no site does
     most     where no site does, the one whose live blocks grew most, in words
+    lost     why it is not shown that nothing leaks, whatever the power: samples were lost; "" if few were
     beside   what grows by levels and is no leak of blocks, in words; "" if nothing does
     finer    the option that sets the sampling interval
     """
@@ -50,12 +55,25 @@ class Conclusion:
     level: Level | None = None
     most: str = ""
     beside: str = ""
+    lost: str = ""
     finer: str = "--interval"
 
 
 def conclude(ranked: Ranking, limit: float = DEFAULT_LIMIT, without: Collection[int] = ()) -> Conclusion:
     """`limit` in bytes a second; `without`: ranks (from 0) of sites that do not count."""
-    return replace(_conclude(ranked, limit, without), finer=ranked.finer)
+    lost = _lost(ranked)
+    found = _conclude(ranked, limit, without)
+    if lost and found.kind in ("no leak", "cannot tell yet"):
+        found = replace(found, kind="cannot tell yet", seconds=None)
+    return replace(found, lost=lost, finer=ranked.finer)
+
+
+def _lost(ranked: Ranking) -> str:
+    taken, lost = totals.samples(ranked.sites.recording), ranked.lost_samples
+    if lost <= _LOST * taken:
+        return ""
+    why = "to record longer does not make up for them: offheap stats has why they were lost"
+    return f"{lost:,} samples were lost beside {taken:,} recorded; {why}"
 
 
 def _conclude(ranked: Ranking, limit: float, without: Collection[int]) -> Conclusion:
@@ -108,7 +126,7 @@ def without_suspect(found: Conclusion) -> str:
         return (
             f"No leak found in {format_duration(seconds)}: no site leaks more than {per_minute(rate)}{also}."
         )
-    return f"Cannot tell yet: {_seen(found.power)}{also}."
+    return f"Cannot tell yet: {found.lost or _seen(found.power)}{also}."
 
 
 def unexplained(found: Conclusion, level: Level) -> str:
@@ -120,7 +138,10 @@ def advice(found: Conclusion) -> str:
     """What to do where it cannot be told; "" where it can, or where time does not help."""
     if found.seconds is None:
         return ""
-    text = record(found.seconds, found, "" if found.kind == "growing" else _to_exclude(found))
+    if found.kind == "growing":
+        text = _more(found.seconds, found.power)
+    else:
+        text = record(found.seconds, found, _to_exclude(found))
     return f"{text[0].upper()}{text[1:]}."
 
 
@@ -130,24 +151,35 @@ def undecided(found: Conclusion) -> str:
     return f"{_seen(found.power)}; {record(seconds, found, _to_exclude(found))}"
 
 
+def to_follow_growth(info: Info, found: Conclusion) -> str:
+    """`record 20 s more (40 s in all)`, however long that is: only time shows whether growth goes on."""
+    return _more(to_tell_growth(info), found.power)
+
+
 def record(seconds: float, found: Conclusion, purpose: str = "") -> str:
     """`record 20 s more (25 s in all)`, and, where that is long, the better way.
 
     seconds: in all; purpose: ` to ...`, or nothing
     """
-    power = found.power
-    if power.seconds <= _NO_TIME:
-        return f"import a series of files, taken over {_whole(round_up_seconds(seconds))} or more{purpose}"
+    if found.power.seconds <= _NO_TIME:
+        return _more(seconds, found.power, purpose)
     finer = _finer(found) if seconds > _PATIENCE and found.kind != "growing" else ""
     if seconds > _LONGEST:
         return (
             f"record {finer}{purpose}" if finer else f"no recording of {_whole(_LONGEST)} is enough{purpose}"
         )
-    seconds = round_up_seconds(seconds)
-    more = round_up_seconds(max(seconds - power.seconds - 0.5, 1.0))
-    whole = _whole(seconds)
-    text = f"record {_whole(more)} more ({whole} in all)" if more < seconds else f"record {whole}"
-    return f"{text}{purpose}{f', or {finer}' if finer else ''}"
+    return f"{_more(seconds, found.power, purpose)}{f', or {finer}' if finer else ''}"
+
+
+def _more(seconds: float, power: Power, purpose: str = "") -> str:
+    whole = round_up_seconds(seconds)
+    if power.seconds <= _NO_TIME:
+        return f"import a series of files, taken over {_whole(whole)} or more{purpose}"
+    more = round_up_seconds(max(whole - power.seconds - 0.5, 1.0))
+    text = (
+        f"record {_whole(more)} more ({_whole(whole)} in all)" if more < whole else f"record {_whole(whole)}"
+    )
+    return f"{text}{purpose}"
 
 
 def _finer(found: Conclusion) -> str:

@@ -169,6 +169,14 @@ class Ranking(Sequence[Suspect]):
         """By rank."""
         return [VERDICTS[Reason(reason)] for reason in self._judgements.reason[self._order].tolist()]
 
+    def worst(self, numbers: NDArray[np.int64]) -> dict[int, Verdict]:
+        """The worst verdict by number; `numbers`: by stack, of a site that more recordings share."""
+        found: dict[int, Verdict] = {}
+        for place, verdict in enumerate(self.verdicts):  # the worst first
+            for stack in self.sites.grouping.members[self.number(place)]:
+                found.setdefault(int(numbers[stack]), verdict)
+        return found
+
     def notable(self, most: int) -> Iterator[Suspect]:
         """At most so many, by rank: what leaks, grows or cannot be told yet, and the largest others."""
         classes = np.array([SERIOUSNESS[verdict] for verdict in self.verdicts], np.int64)
@@ -180,16 +188,17 @@ class Ranking(Sequence[Suspect]):
         return (self._suspect(place) for place in sorted(first[:most].tolist()))
 
     def growing(self, without: Collection[int] = ()) -> list[int]:
-        """By rank, the application's sites that grow and are not shown to leak; without these ranks."""
+        """By rank, the application's sites that grow and are not shown to leak; without these ranks.
+
+        HotSpot's own growth, which nobody asked for, is not the application's.
+        """
         return [
             place
             for place, verdict in enumerate(self.verdicts)
-            if verdict == "growing" and place not in without and self._counts(place)
+            if verdict == "growing"
+            and place not in without
+            and (self[place].blamed.kind != "jvm" or not self.by_jvm[self.number(place)])
         ]
-
-    def _counts(self, place: int) -> bool:
-        """Whether what a site grows by is the application's: HotSpot's own, asked for by nobody, is not."""
-        return self[place].blamed.kind != "jvm" or not self.by_jvm[self.number(place)]
 
     def power(self, without: Collection[int] = ()) -> Power:
         """What the recording can exclude, of the application's sites but for those with these ranks."""
@@ -201,14 +210,19 @@ class Ranking(Sequence[Suspect]):
         worst = int(numbers[self.hidden[numbers].argmax()]) if len(numbers) else None
         seconds = max(info.live_time or info.duration_seconds, 1e-3)
         # A lost sample may be one of the leak's.
-        taken, lost = totals.samples(self.sites.recording), lost_samples(info)
-        missing = (taken + lost) / max(taken, 1)
+        taken = totals.samples(self.sites.recording)
+        missing = (taken + self.lost_samples) / max(taken, 1)
         return Power(
             new_site=new_site_limit(seconds, info.interval_bytes) * missing,
             existing_site=float(self.hidden[worst]) * missing if worst is not None else 0.0,
             seconds=seconds,
             interval_bytes=info.interval_bytes,
         )
+
+    @property
+    def lost_samples(self) -> int:
+        """Samples that should be among those of these sites, and were lost."""
+        return lost_samples(self.sites.recording.info)
 
     @cached_property
     def owners(self) -> OwnersGrowth | None:

@@ -54,7 +54,7 @@ def why(judged: Judgements, sites: SiteTable, number: int, unit: RateUnit, thing
         case Reason.WAITS:
             return (
                 f"live bytes grow by {rate}, but collections free it in batches, "
-                f"and none ran lately: {amounts}"
+                f"and the next one may free it: {amounts}"
             )
         case Reason.EVICTS:
             return (

@@ -46,6 +46,7 @@ _BY_CHANCE = 0.05  # that all frees fall on collections
 _IN_USE = 0.2
 _FEW = 0.1  # of the blocks that met a collection: this share may have been in use
 _OVERDUE = 2.0  # times the longest pause between two collections: then more garbage waits than ever before
+_MORE = 2.0  # times the highest level before a collection: the program's garbage never reached it
 _LIKELY = 0.5  # probability: growth goes on more likely than not
 # Of the middle third's rate, and of the site's growth: the level rises by less in the last third.
 _SLOWED = 0.5
@@ -88,6 +89,8 @@ class Kept:
     leaks      the memory that survives collections grows
     some       some memory survives, and keeps coming; whether that goes on is not shown
     few        hardly any memory survives collections
+    more_waits far more is live than before any collection
+    met        sampled blocks that met a collection
     growth     bytes per second
     survivors  sampled, born in the first two thirds of the cohorts' time
     sign       probability that some memory survives
@@ -97,6 +100,8 @@ class Kept:
     leaks: Bools
     some: Bools
     few: Bools
+    more_waits: Bools
+    met: Floats
     growth: Estimates
     survivors: Floats
     sign: Floats
@@ -145,12 +150,12 @@ def collected(
     )
 
 
-def kept(history: Histories, seen: Collected, on_jvm_threads: Bools, *, age: float) -> Kept:
-    """The survivors of collections, for the sites that free at collections."""
+def kept(history: Histories, seen: Collected, live: Estimates, on_jvm_threads: Bools, *, age: float) -> Kept:
+    """The survivors of collections, for the sites that free at collections; `live`: bytes at the end."""
     count = len(seen.batches)
     none, nothing = np.zeros(count, np.bool_), np.zeros(count)
     if not seen.batches.any():
-        return Kept(none, none, none, zeros(count), nothing, nothing, nothing)
+        return Kept(none, none, none, none, nothing, zeros(count), nothing, nothing, nothing)
     until = np.maximum(seen.passed, history.first)
     a, b, half = (_between(history, until, share) for share in (1 / 3, 2 / 3, 1 / 2))
     ordered = (history.first < a) & (a < b) & (b < until)
@@ -182,6 +187,8 @@ def kept(history: Histories, seen: Collected, on_jvm_threads: Bools, *, age: flo
         some=some & ~leaks,
         # If hardly any block has met a collection, the share that survives one is unknown.
         few=seen.batches & few & ~leaks & (born >= FEWEST),
+        more_waits=seen.batches & _more_waits(history, live, seen.after),
+        met=born,
         growth=growth,
         survivors=survivors,
         sign=-np.expm1(-samples),
@@ -193,6 +200,16 @@ def _after(ran: Collections, times: Floats) -> Boundaries:
     found = np.unique(np.searchsorted(times, ran.ended + SETTLE_SECONDS, "left"))
     boundaries: Boundaries = found[found < len(times)]
     return boundaries
+
+
+def _more_waits(history: Histories, live: Estimates, after: Boundaries) -> Bools:
+    """By site, whether far more is live than before any collection: the load rose, or a leak began."""
+    assert history.live is not None
+    if not len(after):
+        return np.zeros(len(history.live), np.bool_)
+    highest = history.live[:, : int(after[-1])].max(axis=1, initial=0.0)
+    more: Bools = live.low > _MORE * highest
+    return more
 
 
 def _full(history: Histories, number: int, after: Boundaries, growth: float) -> bool:

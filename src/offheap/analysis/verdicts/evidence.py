@@ -11,7 +11,8 @@ even   Do surviving blocks come at one rate, or ever more slowly?  n births at r
        One rate has twice the prior, because these sites have passed simpler tests of slowing down.  The
        prior is lower, by (age / 30 s)^3, in a process's first half minute, when nearly all memory grows,
        but not for long (docs/evaluation.md counts the false alarms that this avoids).  It is higher after
-       the first minute, by the root of age / 60 s, since ever fewer caches are still filling.
+       the first minute, by the root of age / 60 s, since ever fewer caches are still filling.  An unknown
+       age, as of most imported recordings, is past the first half minute and earns no such bonus.
        HotSpot's own threads allocate in bursts, for minutes, because they compile methods that become
        hot: for them the half minute is ten minutes, and a rising rate is an alternative as well, the same
        three with c below zero.  Rising rates are also alternatives without snapshots: then only births of
@@ -65,13 +66,14 @@ def even(
 ) -> Floats:
     """Probability that survivors keep coming at one rate, by site, in a process that is `age` seconds old.
 
-    on_jvm_threads: the sites of HotSpot's own threads.
+    on_jvm_threads: the sites of HotSpot's own threads; age: infinite where it is unknown.
     """
     likelihoods = _changing(history, start, end, _CHANGES)
     falling = likelihoods[:, _CHANGES > 0].mean(axis=1)
     likelihood = np.where(on_jvm_threads | (history.live is None), likelihoods.mean(axis=1), falling)
     youth = np.where(on_jvm_threads, _COMPILING, _YOUTH)
-    prior = _ONE_RATE * np.minimum(1.0, age / youth) ** _YOUTH_POWER * math.sqrt(max(1.0, age / _GROWN))
+    grown = math.sqrt(max(1.0, age / _GROWN)) if math.isfinite(age) else 1.0
+    prior = _ONE_RATE * np.minimum(1.0, age / youth) ** _YOUTH_POWER * grown
     probability: Floats = prior / (prior + likelihood)
     return probability
 

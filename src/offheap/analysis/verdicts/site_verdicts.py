@@ -70,7 +70,7 @@ def _judge(
         on_jvm_threads=on_jvm_threads,
         age=age,
     )
-    kept = collected.kept(history, seen, on_jvm_threads, age=age)
+    kept = collected.kept(history, seen, live, on_jvm_threads, age=age)
     asked = Question(sites, history, by_jvm, on_jvm_threads, seen, kept, course, a, b, age)
     found = growing(asked)
     flat = signs.flat(course.rates.growth, live, asked.seconds)
@@ -114,6 +114,7 @@ def _confidence(
     `most_sure`: the highest confidence of a leak; `flat`: as in `verdict_rules.reasons`.
     """
     history, sites, kept, course = asked.history, asked.sites, asked.kept, asked.course
+    growth = course.rates.growth
     of_kept = np.isin(reason, (Reason.SURVIVES, Reason.SOME_SURVIVES))
     goes_on = np.where(reason == Reason.SURVIVES, kept.goes_on, course.goes_on)
     # A few samples do not exclude a rate that falls mildly.
@@ -130,6 +131,7 @@ def _confidence(
             (reason == Reason.JVM_SLOWS) | ((reason == Reason.CAME_EARLY) & found.grows),
             np.isin(reason, (Reason.CAME_EARLY, Reason.STEADY)),
             reason == Reason.COLLECTED,
+            reason == Reason.WAITS,
             np.isin(reason, (Reason.SHORT, Reason.FEW_SAMPLES)),
         ],
         [
@@ -138,7 +140,9 @@ def _confidence(
             _START_UP * found.sure,
             flat,
             # The same rule: hardly any of n blocks that met a collection stayed.
-            np.minimum(1 - 1 / (asked.samples + 2), _MOST_SURE_OF_FEW),
+            np.minimum(1 - 1 / (kept.met + 2), _MOST_SURE_OF_FEW),
+            # `found.sure` is about the survivors of collections here, and these blocks have met none.
+            _OTHERWISE * signs.above_zero(growth.estimate, growth.low),
             0.0,
         ],
         _OTHERWISE * found.sure,

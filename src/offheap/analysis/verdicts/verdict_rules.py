@@ -180,7 +180,8 @@ def reasons(of: Question, found: Growing, flat: Floats) -> NDArray[np.int64]:
     leaks = grows & enough & rises & keeps & ~slows & beyond_code & (goes_on > LIKELY) & sure
     leaks &= ~fills & ~evicts & ~seen.batches
     survives = kept.leaks & sure
-    waits = seen.batches & (growth.low > 0) & rises
+    # The level falls at each collection: growth by its trend alone is hardly ever beyond chance.
+    waits = seen.batches & (((growth.low > 0) & rises) | kept.more_waits)
     # The first rule that holds wins.
     rules: tuple[tuple[Reason, Bools], ...] = (
         (Reason.NOTHING_LIVE, live.estimate == 0),
@@ -188,7 +189,7 @@ def reasons(of: Question, found: Growing, flat: Floats) -> NDArray[np.int64]:
         (Reason.LEAKS, leaks & ~seen.uncollected),
         (Reason.UNCOLLECTED, leaks),
         (Reason.SURVIVES, survives),
-        (Reason.COLLECTED, kept.few & ~(waits & seen.overdue)),
+        (Reason.COLLECTED, kept.few & ~(waits & (seen.overdue | kept.more_waits))),
         (Reason.SOME_SURVIVES, kept.some | (kept.leaks & ~survives)),
         (Reason.WAITS, waits),
         (Reason.CAME_EARLY, early & (~grows | slows | little)),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from offheap.analysis.gate.results import Gate, Outcome
-from offheap.analysis.leaks.answer import headline
 from offheap.report.json import schemas
 
 
@@ -35,11 +34,13 @@ def check_json(gates: list[Gate], outcome: Outcome, unused: list[str]) -> dict[s
                                 "growth_bytes_per_second": schemas.quantity(
                                     suspect.growth_bytes_per_second, 3
                                 ),
-                                "headline": headline(suspect),
+                                "headline": schemas.marked(suspect, marks),
                                 "blamed": schemas.frame(suspect.blamed),
                                 "stack": schemas.stack(suspect.site),
                             }
-                            for suspect in check.suspects
+                            for suspect, marks in zip(
+                                check.suspects, schemas.namesakes(check.suspects), strict=True
+                            )
                         ],
                     }
                     for check in gate.checks

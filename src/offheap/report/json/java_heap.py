@@ -19,7 +19,7 @@ Value = dict[str, Any]
 
 def java_leaks(report: JavaHeapReport, classes: int | None = None, top: int | None = None) -> Value:
     """The key `java_heap` of offheap.leaks/1 and offheap.ticket/1."""
-    listed = report.suspects if top is None else report.suspects.notable(top)
+    listed = list(report.suspects if top is None else report.suspects.notable(top))
     return {
         **_head(report),
         "answer": java_answer(report),
@@ -44,7 +44,10 @@ def java_leaks(report: JavaHeapReport, classes: int | None = None, top: int | No
             }
             for one in report.after_collections
         ],
-        "suspects": [{"class": one.object_class, **schemas.suspect(one)} for one in listed],
+        "suspects": [
+            {"class": one.object_class, **value}
+            for one, value in zip(listed, schemas.suspects(listed), strict=True)
+        ],
     }
 
 

@@ -15,6 +15,7 @@ from offheap.analysis.leaks.answer import headline
 from offheap.analysis.leaks.conclusion import Conclusion
 from offheap.analysis.leaks.results import Suspect
 from offheap.analysis.sites.results import Live, Site
+from offheap.analysis.stacks.namesakes import Mark, apart
 from offheap.analysis.statistics.estimate import Estimate
 from offheap.analysis.totals.stats import Stats, lost_samples
 from offheap.analysis.totals.summary import Summary
@@ -22,6 +23,7 @@ from offheap.analysis.totals.tree import Node, Tree
 from offheap.analysis.verdicts.power import BLOCK_BYTES, PROBABILITY
 from offheap.analysis.verdicts.verdict_reasons import Verdict
 from offheap.recording.model import Budget, Frame, Info
+from offheap.report.text.namesakes import beside
 
 Value = dict[str, Any]
 
@@ -81,8 +83,24 @@ def leaks(
     }
 
 
-def suspect(value: Suspect) -> Value:
-    """One of "suspects"."""
+def suspects(listed: Iterable[Suspect]) -> Iterator[Value]:
+    """All of "suspects", each told from others of its name in the list."""
+    shown = list(listed)
+    return map(suspect, shown, namesakes(shown))
+
+
+def namesakes(shown: Sequence[Suspect]) -> list[tuple[Mark, ...]]:
+    """For each of these the marks that tell it from others of its name among them."""
+    return apart([one.site for one in shown], [one.blamed for one in shown])
+
+
+def marked(value: Suspect, marks: Sequence[Mark]) -> str:
+    """`java.util.zip.Inflater.<init>, called by com.example.Feed.open ← com.example.Prices.load`."""
+    return f"{headline(value)} {beside(marks)}" if marks else headline(value)
+
+
+def suspect(value: Suspect, marks: Sequence[Mark] = ()) -> Value:
+    """One of "suspects"; `marks` tell it from others of its name."""
     return {
         "rank": value.rank,
         "verdict": value.verdict,
@@ -97,7 +115,7 @@ def suspect(value: Suspect) -> Value:
         "growth_bytes_per_second": quantity(value.growth_bytes_per_second, 3),
         "seconds_to_limit": seconds(value.seconds_to_limit),
         "waits_for_gc": value.waits_for_gc,
-        "headline": headline(value),
+        "headline": marked(value, marks),
         "next": value.next,
         "blamed": frame(value.blamed),
         "called": frame(value.called) if value.called else None,

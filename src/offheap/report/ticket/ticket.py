@@ -98,7 +98,7 @@ def value(ticket: Ticket, java: JavaHeapReport | None = None) -> dict[str, Any]:
         "limit_bytes": ticket.limit_bytes,
         "seconds_to_limit": schemas.seconds(ticket.seconds_to_limit),
         **schemas.by_kind(ticket.stats.live),
-        "suspects": [schemas.suspect(suspect) for suspect in ticket.suspects],
+        "suspects": list(schemas.suspects(ticket.suspects)),
         "held": [
             {
                 "share": round(held.share, 4),
