@@ -34,6 +34,7 @@ STUMBLES = (
     "cannot be made in its folder",
     "the live file cannot be made",
     "the probe is out again",
+    "taken out again",
     "the probe is idle",
     "probe taken out",
     "probe was detached",
