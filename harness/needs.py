@@ -45,6 +45,7 @@ PACKAGES = {
     "heaptrack_print": "heaptrack",
     "jdb": "openjdk-17-jdk-headless",
     "ld": "binutils",
+    "libc_malloc_debug": "libc6",
     "mkfs.ext4": "e2fsprogs",
     "mount": "mount",
     "ms_print": "valgrind",

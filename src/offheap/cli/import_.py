@@ -31,6 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
   offheap import heap.pb.gz                          pprof's, of any program
   offheap import nativemem.jfr                       of asprof -e nativemem
   offheap import mtrace.log --maps maps-4711         an older glibc needs maps
+  offheap import mtrace.log --maps 4711              the maps of PID 4711, which still runs
   offheap import nmt-1.txt nmt-2.txt -o nmt.offheap  what grows between reports
 """
     parser.add_argument(
@@ -50,7 +51,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the recording to write (default: the first file's name, with .offheap)",
     )
     parser.add_argument(
-        "--maps", metavar="FILE", type=Path, help="a copy of /proc/PID/maps, for files without their own"
+        "--maps",
+        metavar="FILE|PID",
+        type=_maps,
+        help="a copy of /proc/PID/maps, or the PID while the process runs, for files without their own maps",
     )
     parser.add_argument(
         "--perf-map",
@@ -59,6 +63,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="names of Java methods: a perf map (jcmd PID Compiler.perfmap), or a jitdump (jit-PID.dump)",
     )
     parser.add_argument("--json", action="store_true", help="print JSON (schema offheap.import/1)")
+
+
+def _maps(word: str) -> Path:
+    """A file of maps by its name, or by the PID of its process; a file that is named 4711 is ./4711."""
+    return Path(f"/proc/{word}/maps") if word.isascii() and word.isdigit() else Path(word)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import os
 import subprocess
 from pathlib import Path
@@ -13,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from harness import needs
+from harness.command_line import run_offheap
 from harness.recordings.imported_profiles import SAMPLES, check, held_by, stacks_of
 from offheap.errors import UserError
 from offheap.formats.imported import source
@@ -278,3 +280,63 @@ def test_addresses_before_glibc_2_34_by_the_maps(tmp_path: Path) -> None:
     path = log(tmp_path, "= Start\n@ libfoo.so:[0x7f0000001234] + 0x10 0x1\n")
     profile = check(mtrace.read([path], mappings))
     assert profile.frames[0] == Frame("libfoo.so+0x2234", "native", "libfoo.so")
+
+
+MAPPED_BY_HAND = """
+#include <fcntl.h>
+#include <mcheck.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+typedef void *keeper(void *(*)(size_t), size_t);
+int main(int count, char **words) {
+  int file = open(words[1], O_RDONLY);
+  struct stat status;
+  fstat(file, &status);
+  char *start = mmap(0, status.st_size, PROT_READ | PROT_EXEC, MAP_PRIVATE, file, 0);
+  mtrace();
+  void *kept = ((keeper *)(start + strtoul(words[2], 0, 16)))(malloc, 4000);
+  muntrace();
+  puts("kept");
+  fflush(stdout);
+  getchar();
+  return !kept;
+}
+"""
+
+
+def test_addresses_by_the_maps_of_the_running_process(tmp_path: Path) -> None:
+    """GIVEN a call from a file that the dynamic linker did not map, whose address the log has as it is
+    WHEN --maps names the process, which still runs THEN the file names the function."""
+    needs.shared_library("c_malloc_debug")
+    cc = needs.program("cc")
+    (tmp_path / "main.c").write_text(MAPPED_BY_HAND)
+    (tmp_path / "code.c").write_text(
+        "void *keep_it(void *(*from)(unsigned long), unsigned long size) {\n"
+        "  char *volatile kept = from(size);\n  return kept;\n}\n"
+    )
+    program, code = tmp_path / "main", tmp_path / "code.so"
+    for command in ((program, "main.c"), (code, "-shared", "-fPIC", "code.c")):
+        subprocess.run([cc, "-O1", "-o", *command], cwd=tmp_path, check=True, timeout=60)
+    listed = subprocess.run([needs.program("nm"), code], capture_output=True, text=True, timeout=60).stdout
+    (place,) = [line.split()[0] for line in listed.splitlines() if line.endswith(" keep_it")]
+    written = tmp_path / "mtrace.log"
+    preloaded = {**os.environ, "LD_PRELOAD": "libc_malloc_debug.so.0", "MALLOC_TRACE": str(written)}
+    with subprocess.Popen(
+        [program, code, place], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=preloaded
+    ) as process:
+        assert process.stdout
+        assert process.stdout.readline() == b"kept\n"
+        found = {}
+        for name, options in (("without", ()), ("with", ("--maps", str(process.pid)))):
+            recording = tmp_path / f"{name}.offheap"
+            run_offheap("import", written, *options, "-o", recording)
+            suspects = json.loads(run_offheap("leaks", recording, "--all", "--json").stdout)["suspects"]
+            (found[name],) = [one["blamed"] for one in suspects if one["live_bytes"]["estimate"] == 4000]
+        process.communicate(b"\n", timeout=60)
+    assert process.returncode == 0
+    assert found["without"]["name"].startswith("0x7")
+    assert (found["with"]["name"], found["with"]["module"]) == ("keep_it", "code.so")
+    gone = run_offheap("import", written, "--maps", process.pid, "-o", tmp_path / "gone.offheap", expect=2)
+    assert f"/proc/{process.pid}/maps cannot be read" in gone.stderr

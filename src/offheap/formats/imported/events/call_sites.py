@@ -2,20 +2,23 @@
 
 mtrace calls dladdr(3), which knows exported functions only: for a call in a static function the log has the
 exported function before it, or no name.  From glibc 2.34 on the log has the address relative to the object;
-by this address the object's file names function, line and inlined functions.
+by this address the object's file names function, line and inlined functions.  Other addresses are absolute:
+those of older glibc, and of code that the dynamic linker did not map.  The process's mappings make them
+relative.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from offheap.errors import UserError
+from offheap.formats.imported.samples.address_names import code_modules
 from offheap.formats.imported.stack_tables import MOST_DISTINCT_FRAMES, StackTable
 from offheap.proc.maps import Mapping
-from offheap.recording.model import Frame, Kind
+from offheap.recording.model import Frame, Kind, Module
 from offheap.symbols import Symbol, Symbolizer
 from offheap.symbols.names import demangle, plain
 
@@ -68,12 +71,10 @@ class CallSites:
 
     def stacks(self, stacks: StackTable) -> list[int]:
         """The stack of each caller, by number; the names of files are read here."""
-        sites = [_parsed(caller) for caller in self.numbers]
+        modules = code_modules(self.mappings)
+        sites = [_relative(_parsed(caller), modules) for caller in self.numbers]
         chains = self._named(sites)
-        return [
-            stacks.of_frames(_frames(site, chains.get(number, ()), self.mappings))
-            for number, site in enumerate(sites)
-        ]
+        return [stacks.of_frames(_frames(site, chains.get(number, ()))) for number, site in enumerate(sites)]
 
     def lacks(self) -> list[str]:
         return [UNCHECKED.format(names=", ".join(sorted(self.unchecked)))] if self.unchecked else []
@@ -116,7 +117,15 @@ def _parsed(caller: bytes) -> _Site:
     return _Site(path, address, place["name"], -offset if place["sign"] == "-" else offset)
 
 
-def _frames(site: _Site, chain: Sequence[Symbol], mappings: Sequence[Mapping]) -> Iterator[Frame]:
+def _relative(site: _Site, modules: Sequence[Module]) -> _Site:
+    """The site with its address in the file that was mapped there, if there is one."""
+    for module in () if site.relative else modules:
+        if module.start <= site.address < module.end:
+            return replace(site, path=module.path, address=site.address - module.bias)
+    return site
+
+
+def _frames(site: _Site, chain: Sequence[Symbol]) -> Iterator[Frame]:
     """The function that called malloc, and a gap in place of its callers, which are not in the log."""
     if not site.address:
         yield Frame("caller not in mtrace's log", "unknown")
@@ -124,10 +133,6 @@ def _frames(site: _Site, chain: Sequence[Symbol], mappings: Sequence[Mapping]) -
     module, call = site.module, f"{site.address:#x}"
     if site.relative and module:
         call = f"{module}+{call}"
-    for mapping in mappings:
-        if not site.relative and mapping.start <= site.address < mapping.end and mapping.path:
-            module = mapping.name
-            call = f"{module}+{site.address - mapping.start + mapping.offset:#x}"
     kind: Kind = "jvm" if module == "libjvm.so" else "native"
     name = call
     if site.function:

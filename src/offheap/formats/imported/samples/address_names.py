@@ -18,7 +18,7 @@ class AddressNames:
 
     def __init__(self, mapped: Iterable[str], perf_map: Path | None) -> None:
         self._symbolizer = Symbolizer()
-        self.modules = _modules(maps.parse(mapped))
+        self.modules = code_modules(maps.parse(mapped))
         self._starts = [module.start for module in self.modules]
         self._generated = GeneratedCode(perf_map) if perf_map else None
 
@@ -73,7 +73,7 @@ def _place(name: str, address: int, module: Module) -> str:
     return f"{name}+0x{address - 1 - module.bias:x}"
 
 
-def _modules(mapped: Sequence[maps.Mapping]) -> list[Module]:
+def code_modules(mapped: Sequence[maps.Mapping]) -> list[Module]:
     """A module for each file that is mapped with code, from its first mapping to its last."""
     found: dict[str, Module] = {}
     code = {one.path for one in mapped if "x" in one.permissions and one.path.startswith("/")}
