@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harness.recordings.imported_profiles import check
 from offheap.errors import UserError
+from offheap.formats.imported import formats
 from offheap.symbols.generated.generated_code import Code, GeneratedCode
 
 
@@ -41,6 +43,19 @@ def test_a_jitdump_names_java_methods(tmp_path: Path, order: str) -> None:
     assert names.at(0x1007) == Code("Interpreter", False)
     assert names.at(0x300F) == Code("java.util.zip.Inflater.init", True)
     assert names.at(0x2000) is None
+
+
+@pytest.mark.parametrize("name", ["jit-7.dump", "names.dump"])
+def test_an_import_takes_the_java_names_of_a_jitdump(tmp_path: Path, name: str) -> None:
+    """GIVEN a heap dump of PID 7 WHEN jit-7.dump lies beside it, or --perf-map names a jitdump."""
+    dump, names = tmp_path / "jeprof.7.0.f.heap", tmp_path / name
+    stack = "@ 0x5008 0x2009 0x1004\n  t*: 1: 100 [0: 0]\n"
+    dump.write_text(f"heap_v2/1\n  t*: 1: 100 [0: 0]\n{stack}\nMAPPED_LIBRARIES:\n")
+    names.write_bytes(jitdump((0x2000, 16, "Ljava/util/zip/Inflater;init(Z)J"), (0x1000, 8, "Interpreter")))
+    profile = check(formats.read([dump], None, None, None if name == "jit-7.dump" else names))
+    frames = [(profile.frames[place].name, profile.frames[place].kind) for place in profile.stacks[0]]
+    assert frames == [("0x5008", "unknown"), ("java.util.zip.Inflater.init", "java"), ("Interpreter", "jvm")]
+    assert any(f"names of {name}" in sentence for sentence in profile.lacks)
 
 
 def test_a_damaged_jitdump_is_told_or_read_so_far(tmp_path: Path) -> None:
