@@ -186,6 +186,19 @@ def test_readelf_reads_the_notes(probe_library: Path) -> None:
         assert lines in told
 
 
+def test_what_runs_for_a_block_that_is_not_sampled_has_no_tracepoint(probe_library: Path) -> None:
+    """GIVEN the code of the library THEN the functions behind the sampler's decision alone refer to it."""
+    code = run([program("objdump"), "--disassemble", "--no-show-raw-insn", probe_library])
+    functions = dict(re.findall(r"^[0-9a-f]+ <([^>]+)>:\n((?:.+\n)*)", code, re.MULTILINE))
+    assert {"malloc", "free", "realloc", "otel_memory_fire_alloc"} <= functions.keys()
+    having = {
+        name.partition(".")[0]  # without what a compiler adds to a part of a function, such as .cold
+        for name, text in functions.items()
+        if re.search(r"<otel_memory_\w+>", text)
+    }
+    assert having - {"record_restore", "reallocate"} == {"record_block", "record_forget"}
+
+
 def test_gdb_finds_both(probe_library: Path) -> None:
     gdb = needs.program("gdb", "which reads the notes")
     told = run([gdb, "--batch", "-nx", "-ex", "info probes stap otel_memory", probe_library])
