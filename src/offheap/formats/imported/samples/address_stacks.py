@@ -11,12 +11,23 @@ from numpy.typing import NDArray
 MOST_FRAMES = 2000  # of one stack; deeper ones keep the innermost
 _MOST_DIGITS = 16
 _PART = 1 << 14  # words at one time: their columns stay in the processor's cache
-_FOUR_BITS = np.uint64(4)
 _SPACE, _ZERO, _X = ord(" "), ord("0"), ord("x")
-_NO_DIGIT = 255
-_DIGITS = np.full(256, _NO_DIGIT, np.uint8)
-for _value, _digit in enumerate(b"0123456789abcdef"):
-    _DIGITS[_digit] = _value
+
+_U = np.uint64
+_EACH = _U(0x0101010101010101)  # 1 in each byte
+_HIGH, _LOW_HALF, _ZEROS = _U(0x80) * _EACH, _U(0x0F) * _EACH, _U(_ZERO) * _EACH
+# What lifts the high bit of a byte, below 0x80, from this character on.
+_FROM_0, _BEYOND_9, _FROM_A, _BEYOND_F = (
+    _U(0x80 - first) * _EACH for first in (_ZERO, ord("9") + 1, ord("a"), ord("f") + 1)
+)
+# Neighbours join: digits to bytes, bytes to pairs, pairs to fours; the first one is the highest.
+_JOINS = (
+    (_U(4), _U(8), _U(0x00FF00FF00FF00FF)),
+    (_U(8), _U(16), _U(0x0000FFFF0000FFFF)),
+    (_U(16), _U(32), _U(0x00000000FFFFFFFF)),
+)
+# By how many of eight characters, the last ones, are digits of the word.
+_MASKS = np.array([(1 << 64) - (1 << 8 * (8 - count)) for count in range(9)], np.uint64)
 
 
 class NotHexadecimal(ValueError):
@@ -41,9 +52,11 @@ class AddressStacks(NamedTuple):
 def address_stacks(texts: Sequence[str]) -> AddressStacks:
     """Reads lines of addresses with spaces between them, a stack each.  Raises NotHexadecimal."""
     # A letter that is no ASCII becomes a question mark, which is no digit.
-    # The spaces at the end let every word be read as one of the most digits.
-    whole = "\n".join(texts) + "\n" + " " * (_MOST_DIGITS + 2)
-    text = np.frombuffer(whole.encode("ascii", "replace"), np.uint8)
+    # The spaces in front let the sixteen characters before the end of each word be read.
+    margin = " " * _MOST_DIGITS
+    text = np.frombuffer(f"{margin}{chr(10).join(texts)}\n{margin}".encode("ascii", "replace"), np.uint8)
+    # The eight characters at any place.
+    eights = np.ndarray(len(text) - 7, np.dtype("<u8"), text, strides=(1,))
     blank = text <= _SPACE
     before = np.concatenate(([True], blank[:-1]))
     starts, ends = np.flatnonzero(~blank & before), np.flatnonzero(blank & ~before)
@@ -52,7 +65,7 @@ def address_stacks(texts: Sequence[str]) -> AddressStacks:
     values = np.zeros(len(starts), np.uint64)
     for first in range(0, len(starts), _PART):
         part = slice(first, first + _PART)
-        values[part], wrong = _values(text, starts[part], ends[part] - starts[part] - 2)
+        values[part], wrong = _values(text, eights, starts[part], ends[part])
         if wrong.any():
             at = starts[first + int(wrong.argmax())]
             raise NotHexadecimal(int(np.searchsorted(line_ends, at)))
@@ -64,20 +77,26 @@ def address_stacks(texts: Sequence[str]) -> AddressStacks:
 
 
 def _values(
-    text: NDArray[np.uint8], starts: NDArray[np.int64], digits: NDArray[np.int64]
+    text: NDArray[np.uint8], eights: NDArray[np.uint64], starts: NDArray[np.int64], ends: NDArray[np.int64]
 ) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
-    """(values, which of the words are none) of words at places of the text, with so many digits after 0x."""
+    """(values, which of the words are none) of the words between these places of the text."""
+    digits = ends - starts - 2
     wrong = (digits < 1) | (digits > _MOST_DIGITS) | (text[starts] != _ZERO) | (text[starts + 1] != _X)
-    values = np.zeros(len(starts), np.uint64)
-    shortest, longest = int(digits.min()), int(digits.max())
-    for place in range(min(longest, _MOST_DIGITS)):
-        digit = _DIGITS[text[starts + (2 + place)]]
-        more = (values << _FOUR_BITS) | digit
-        if place < shortest:
-            wrong |= digit == _NO_DIGIT
-            values = more
-        else:
-            inside = digits > place
-            wrong |= inside & (digit == _NO_DIGIT)
-            values = np.where(inside, more, values)
-    return values, wrong
+    digits = np.clip(digits, 0, _MOST_DIGITS)
+    low, bad = _eight_digits(eights[ends - 8], np.minimum(digits, 8))
+    high, bad_high = _eight_digits(eights[ends - 16], np.maximum(digits, 8) - 8)
+    return low | (high << _U(32)), wrong | (bad | bad_high).astype(np.bool_)
+
+
+def _eight_digits(
+    characters: NDArray[np.uint64], count: NDArray[np.int64]
+) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+    """(values, 0 where all are digits) of the last `count` of eight characters; the first is the low byte."""
+    mask = _MASKS[count]
+    word = (characters & mask) | (_ZEROS & ~mask)
+    letters = (word + _FROM_A) & _HIGH
+    bad = ((~(word + _FROM_0) | (word + _BEYOND_F)) & _HIGH) | ((word + _BEYOND_9) & _HIGH & ~letters)
+    value = (word & _LOW_HALF) + (letters >> _U(7)) * _U(9)
+    for up, down, both in _JOINS:
+        value = ((value << up) | (value >> down)) & both
+    return value, bad
