@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from harness.plugins.rotation import seed
 from harness.recordings.imported_profiles import SAMPLES, Reader, check, outcome
+from harness.warm_command import warm
 from offheap.errors import UserError
 from offheap.formats.imported import formats, source
 from offheap.formats.imported.events import heaptrack, mtrace
@@ -67,6 +68,26 @@ def cut(sample: str, folder: Path, most: int) -> None:
             path.write_bytes(data[:end])
             READERS[sample].recognises(data[:end])
             outcome(READERS[sample], path)
+
+
+@pytest.mark.parametrize("sample", READERS)
+def test_the_command_ends_with_one_line_and_status_2(sample: str, tmp_path: Path) -> None:
+    """GIVEN the longest beginning of a file, in steps of 1/64, that is no profile WHEN it is imported."""
+    reader, whole = READERS[sample], (SAMPLES / sample).read_bytes()
+    path, output = tmp_path / sample, tmp_path / "out.offheap"
+    for part in range(63, -1, -1):
+        path.write_bytes(whole[: len(whole) * part // 64])
+        said = outcome(reader, path)
+        if isinstance(said, str):
+            break
+    else:
+        raise AssertionError("even an empty file is a profile")
+    done = warm("import", path, "--format", reader.FORMAT, "-o", output)
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
+    assert said in line
+    assert not done.stdout
+    assert not output.exists()
 
 
 def fault(read: Callable[[], Profile]) -> str:

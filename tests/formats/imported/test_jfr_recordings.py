@@ -332,6 +332,7 @@ def test_bytes_that_are_overwritten(real: Path | None, tmp_path: Path, data: st.
         (64, bytes(4), "byte 0x0: a chunk whose integers are not compressed"),
         (56, bytes(8), "byte 0x0: a JFR chunk without a sensible size or clock"),
         (24, (1 << 40).to_bytes(8, "big"), "metadata of 0 bytes leaves its chunk"),
+        (24, b"\xff" * 8, "byte 0x0: metadata of 0 bytes leaves its chunk"),
         (16, (68).to_bytes(8, "big"), "no constants are where the chunk says"),
     ],
 )

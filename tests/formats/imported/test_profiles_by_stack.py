@@ -150,6 +150,17 @@ def test_damage_of_a_profile_is_named(tmp_path: Path) -> None:
     assert "2 values for 1 sample types" in fault(made)
 
 
+def test_a_profile_tells_the_field_that_its_end_cuts_off(tmp_path: Path) -> None:
+    path = stored(message(inuse_space=5), tmp_path)
+    data = path.read_bytes()
+    path.write_bytes(data + b"\x32\x05ab")
+    with pytest.raises(UserError, match=f"byte {len(data):#x} of {len(data) + 4:#x}: not a pprof profile"):
+        pprof.read([path])
+    path.write_bytes(b"")
+    with pytest.raises(UserError, match="byte 0x0: the file ends before its string_table"):
+        pprof.read([path])
+
+
 def test_collapsed_values_add_up(tmp_path: Path) -> None:
     path = tmp_path / "stacks"
     path.write_text("a;b 10\na;c 5\n\na;b 1.5\n")

@@ -124,8 +124,10 @@ class _Log:
             if operation == b"v":
                 self.format = int(words[1], 16) if len(words) > 1 else 1
                 if not 1 <= self.format <= 3:
-                    raise UserError(
-                        f"{self.path} has heaptrack's format {self.format}; 1 to 3 are read",
+                    raise source.fault(
+                        self.path,
+                        f"line {number}",
+                        f"heaptrack's format {self.format}; 1 to 3 are read",
                         "read it with the heaptrack_print of its version",
                     )
             elif operation == b"s":
@@ -201,8 +203,9 @@ def _moments(log: _Log, stacks: StackTable) -> Iterator[TotalsAtTime]:
         np.add.at(live, changed, snapshot.born - snapshot.freed)
         np.add.at(live_bytes, changed, (snapshot.born - snapshot.freed) * weight)
         if live.min(initial=0) < 0:
-            raise UserError(
-                f"{log.path} frees more blocks than it allocates", "is the file complete?  Copy it again"
+            # Events are counted together, so that the line is not known.
+            raise source.fault(
+                log.path, f"up to {snapshot.time:.2f} s", "frees more blocks than it allocates"
             )
         totals = {
             number: Total(*map(float, (live[number], live_bytes[number], born[number], born_bytes[number])))

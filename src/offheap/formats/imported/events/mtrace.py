@@ -96,12 +96,15 @@ def _replay(path: Path, sites: CallSites) -> tuple[LiveBlocks, bool]:
     """(the state at the end, whether the log ends inside a line)."""
     blocks = LiveBlocks(path)
     cut = False
+    part: source.WholeLines | None = None
     for part in source.parts(path):
         data = part.data
         if part.cut:
             cut = not data.startswith(b"= End")
             continue  # the line may lack digits of its numbers
         _add(path, np.frombuffer(data, np.uint8), part.line, blocks, sites)
+    if part is None or (cut and part.line == 1):
+        raise source.fault(path, "line 1", "the file ends within its first line")
     blocks.finish()
     return blocks, cut
 

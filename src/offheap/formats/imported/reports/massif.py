@@ -76,8 +76,11 @@ def read(files: Sequence[Path]) -> Profile:
                 moments.pop()
             moments.append(TotalsAtTime(last, totals))
     if not moments:
-        raise UserError(
-            f"{path} has no detailed snapshot, so that it has no stacks", "run massif with --detailed-freq=1"
+        raise source.fault(
+            path,
+            f"line {len(lines)}",
+            "the file ends without a detailed snapshot, so that it has no stacks",
+            "run massif with --detailed-freq=1",
         )
     lacks = [*LACKS, *([UNITS[unit]] if unit in UNITS else [])]
     if moments[-1].time < last:
@@ -135,7 +138,7 @@ def _totals(path: Path, snapshot: _Snapshot, stacks: StackTable) -> dict[int, To
         while len(way) > depth:
             places, (left, awaited) = way.pop()
             if awaited or left < 0:
-                raise source.fault(path, f"snapshot at line {snapshot.line}", "its tree is not whole")
+                raise source.fault(path, f"line {snapshot.line}", "the tree of this snapshot is not whole")
             if left:
                 number = stacks.stack(places)
                 old = totals.get(number, Total(0, 0))

@@ -51,7 +51,7 @@ _PID = re.compile(r"(?:^|\n)(\d{1,10}):\s*\n\s*$")
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?", re.ASCII)
 _UNITS = {"": 1, "B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
 _TAIL = 400  # characters before a report's heading in which its time and the PID stand
-_MOST = 1 << 56  # bytes or blocks of one site
+_MOST = 1 << 56  # bytes or blocks of one category
 
 
 def recognises(head: bytes) -> bool:
@@ -160,6 +160,10 @@ def _totals(
     for category in report.categories.values():
         size = category.malloc + category.arena + category.overhead
         count = category.malloc_count
+        if max(size, count, category.mmap_committed) > _MOST:
+            raise source.fault(
+                path, f"category {category.name}", "has more bytes or blocks than an address space holds"
+            )
         listed = of_category.get(category.name, [])
         if sum(total.live_bytes for _, total in listed) > size:
             # Arena Chunk: its sites have the chunks of arenas, which count in the arenas' categories.
@@ -174,6 +178,4 @@ def _totals(
             totals[stacks.of_frames([frame])] = Total(float(max(count, 1)), float(size))
         if category.mmap_committed > 0:
             totals[stacks.of_frames([frame], MMAP)] = Total(1.0, float(category.mmap_committed))
-    if any(max(total) > _MOST for total in totals.values()):
-        raise source.fault(path, "a category", "has more bytes or blocks than an address space holds")
     return totals

@@ -114,8 +114,13 @@ def _message(path: Path) -> Any:
     try:
         message.ParseFromString(data)
     except Exception as error:  # DecodeError of the installed protobuf
-        raise source.fault(path, f"within {len(data)} bytes", f"not a pprof profile ({error})") from None
-    if not message.string_table or message.string_table[0]:
+        at = _damaged_field(data)
+        raise source.fault(
+            path, f"byte {at:#x} of {len(data):#x}", f"not a pprof profile ({error})"
+        ) from None
+    if not message.string_table:
+        raise source.fault(path, f"byte {len(data):#x}", "the file ends before its string_table")
+    if message.string_table[0]:
         raise source.fault(path, "string_table", "does not begin with the empty string, as pprof's does")
     return message
 
@@ -237,6 +242,24 @@ class _Reader:
 
     def _fault(self, place: str, what: str) -> UserError:
         return source.fault(self._path, place, what)
+
+
+def _damaged_field(data: bytes) -> int:
+    """Where the first field of the message begins that cannot be decoded, or that the data's end cuts off."""
+    at = 0
+    while at < len(data):
+        tag, end = _varint(data, at)
+        value, end = _varint(data, end)
+        if tag & 7 == 2:
+            end += value
+        elif tag & 7 != 0:  # a profile has varints and what has a length
+            return at
+        try:
+            pprof_schema.profile_class()().ParseFromString(data[at:end])
+        except Exception:
+            return at
+        at = end
+    return len(data)
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:

@@ -55,7 +55,9 @@ class Chunk:
         return self.start + self.duration
 
     def read(self, offset: int, size: int) -> bytes:
-        """Bytes from an offset in the chunk on, not beyond the chunk."""
+        """Bytes from an offset in the chunk on, not outside the chunk."""
+        if offset < 0:  # as a damaged header has it
+            return b""
         return self.file.read_at(self.at + offset, max(min(size, self.size - offset), 0))
 
     def event(self, offset: int, what: str) -> bytes:
