@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -125,12 +125,22 @@ def kept(recording: Recording, start: float, end: float | None) -> Sums:
     """What was live at `start` and certainly still was at `end` (None: the end of the recording).
 
     Blocks that live to the end of the recording tell their births.  Only sums are known of others: no
-    more of what was live at `end` can be younger than `start` than was allocated in between.
+    more of what was live at `end` can be younger than `start` than was allocated in between.  In an import
+    without births the blocks have sizes of the end, which may be more than the stack held at `start`.
     """
     survivors = live_at_end(recording, (-np.inf, start))
-    if end is None:
+    if end is None and recording.info.births:
         return survivors
-    before, after = live_at(recording, start), live_at(recording, end)
+    before = live_at(recording, start)
+    if end is None:
+        return replace(
+            survivors,
+            bytes=np.minimum(survivors.bytes, before.bytes),
+            bytes_seen=np.minimum(survivors.bytes_seen, before.bytes),
+            blocks=np.minimum(survivors.blocks, before.blocks),
+            samples=np.minimum(survivors.samples, before.blocks),
+        )
+    after = live_at(recording, end)
     between = allocated_until(recording, end).less(allocated_until(recording, start))
     rows = (
         np.minimum(np.maximum(least, here), there)
