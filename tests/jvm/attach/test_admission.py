@@ -17,7 +17,6 @@ from harness.hostile.small_places import MemoryCgroup, memory_cgroup
 from harness.jvms.waiting_jvm import WaitingJVM, waiting_jvm
 from harness.jvms.zoo import Running, Zoo, programs
 from harness.measuring.recorder_memory import most_anonymous
-from harness.plugins.rotation import with_slow
 from offheap.errors import UserError
 from offheap.probe import admission, control
 from offheap.probe.contract import Coverage
@@ -30,6 +29,7 @@ MIB = 1 << 20
 # These options make the memory use of two JVMs of one kind equal.
 STEADY = ("-Xms32m", "-Xmx32m", "-XX:+AlwaysPreTouch", "-XX:ReservedCodeCacheSize=16m")
 MODES = {"default": "budget=1%", "exact": "exact"}
+LIMITS = (4, 8, 16, 64)  # MiB above what the JVM takes without the probe
 OF_LONG_TABLES = 12 * MIB
 
 
@@ -85,7 +85,7 @@ def test_the_least_that_it_needs(jdk: Path, waiting_classes: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("above", with_slow([4, 16], [8, 64]))
+@pytest.mark.parametrize("above", LIMITS)
 def test_an_attach_near_the_limit(above: int, mode: str, jdk: Path, waiting_classes: Path) -> None:
     with memory_cgroup() as group, confined(jdk / "bin" / "java", waiting_classes, group) as jvm:
         assert jvm.answers()
@@ -109,7 +109,7 @@ def test_an_attach_near_the_limit(above: int, mode: str, jdk: Path, waiting_clas
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("above", with_slow([4, 16], [8, 64]))
+@pytest.mark.parametrize("above", LIMITS)
 def test_the_variables_near_the_limit(
     above: int, mode: str, jdk: Path, waiting_classes: Path, probe_library: Path, alone: int
 ) -> None:
@@ -129,7 +129,7 @@ def test_the_variables_near_the_limit(
 
 
 @pytest.mark.parametrize("mode", ["--budget=1%", "--exact"])
-@pytest.mark.parametrize("above", with_slow([4], [8, 16, 64]))
+@pytest.mark.parametrize("above", LIMITS)
 def test_a_run_near_the_limit(
     above: int, mode: str, jdk: Path, waiting_classes: Path, alone: int, tmp_path: Path
 ) -> None:
