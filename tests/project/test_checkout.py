@@ -15,6 +15,7 @@ from harness.paths import ROOT
 from offheap.probe import checkout
 
 PACKAGE = Path(checkout.__file__).parent.parent
+FOREIGN = 12345  # a user and a group that nobody has
 REFRESH = "from offheap.probe import checkout; print(checkout.__file__); checkout.refresh_probe()"
 
 
@@ -47,6 +48,37 @@ def test_a_checkout_that_others_may_write_to_does_not_build(
     assert not checkout.is_editable()
     tmp_path.chmod(0o700)
     assert checkout.is_editable()
+
+
+@needs.as_root
+@pytest.mark.parametrize("foreign", ["folder", "script"])
+@pytest.mark.parametrize(
+    ("user", "group", "mode", "builds"),
+    [
+        (FOREIGN, None, 0o700, False),
+        (None, FOREIGN, 0o770, False),
+        (None, FOREIGN, 0o750, True),
+        (None, None, 0o770, True),  # with a umask of 002 the user's own group may write
+    ],
+)
+def test_a_checkout_of_others_does_not_build(
+    foreign: str,
+    user: int | None,
+    group: int | None,
+    mode: int,
+    builds: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    script = tmp_path / "build.py"
+    script.touch(mode=0o600)
+    tmp_path.chmod(0o700)
+    monkeypatch.setattr(checkout, "_BUILD_SCRIPT", script)
+    assert checkout.is_editable()
+    changed = script if foreign == "script" else tmp_path
+    os.chown(changed, os.geteuid() if user is None else user, os.getegid() if group is None else group)
+    changed.chmod(mode)
+    assert checkout.is_editable() == builds
 
 
 def test_the_repository_has_no_links() -> None:

@@ -23,8 +23,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from offheap.inspect import discovery
     from offheap.probe import control
+    from offheap.probe.live_files import stale_files
     from offheap.probe.sole_recorder import recorder_of
 
+    stale_files.sweep()
     pid = discovery.resolve(args.target)
     stopped = control.detach(pid, recorder_of)
     # A recorder removes the live file at its end.

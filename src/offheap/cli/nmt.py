@@ -45,6 +45,7 @@ def run(args: argparse.Namespace) -> int:
     from offheap.cli.load import process_or_recording
     from offheap.errors import UserError
     from offheap.inspect import nmt_report
+    from offheap.probe.live_files import stale_files
     from offheap.report.json import nmt as nmt_json
     from offheap.report.json.schemas import dumps
     from offheap.report.terminal.process import nmt as nmt_text
@@ -63,6 +64,7 @@ def run(args: argparse.Namespace) -> int:
     if isinstance(meant, Path):
         tracked = _recording(args.process)
     else:
+        stale_files.sweep()
         tracked = nmt_report.of_process(meant, detail=args.detail, scale=args.scale)
     if args.output:
         try:

@@ -22,7 +22,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from offheap.inspect import discovery
     from offheap.inspect.trimmed import trim_and_inspect
+    from offheap.probe.live_files import stale_files
 
+    stale_files.sweep()
     trimmed = trim_and_inspect(discovery.resolve(args.process))
     if args.json:
         from offheap.report.json import native_heap as native_heap_json

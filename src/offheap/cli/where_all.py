@@ -25,6 +25,9 @@ def address(text: str) -> tuple[str, int]:
 def run(args: argparse.Namespace) -> int:
     if args.watch is not None:
         raise UserError("--watch is for one process", "leave out --all or --serve")
+    from offheap.probe.live_files import stale_files
+
+    stale_files.sweep()
     return _serve(args) if args.serve else _print(args)
 
 

@@ -16,8 +16,9 @@ from offheap.quantities import format_size
 
 # The smallest tables with their companions, probe/store/section_sizes.c.
 PROBE_BYTES = 2104 << 10
-# Memory of a working recorder that the kernel cannot drop; the rest of its RSS is pages of libraries.
-RECORDER_BYTES = 48 << 20
+# Most memory of a recorder that the kernel cannot drop: 26 MiB while it records, 35 when it names frames,
+# 45 to 55 when it writes the tables.  The rest of its RSS is pages of libraries.
+RECORDER_BYTES = 60 << 20
 # The least memory of a JVM: the need of a program is unknown before its start.
 _PROGRAM_BYTES = 40 << 20
 # The probe takes one part in this many of the room: the program may need more memory itself.

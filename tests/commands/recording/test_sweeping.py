@@ -140,6 +140,46 @@ def test_a_recorder_killed_after_the_detach_leaves_nothing(
     assert not live_file.exists()
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["attach", "PID", "--duration", "100ms", "-o", "OUT/a.offheap"],
+        ["detach", "PID"],
+        ["env"],
+        ["nmt", "PID"],
+        ["run", "-o", "OUT/b.offheap", "--", "true"],
+        ["trim", "PID"],
+        ["where", "no JVM has such a name", "--serve", ":0"],
+    ],
+    ids=lambda command: command[0],
+)
+def test_every_command_that_meets_processes_sweeps(
+    command: list[str],
+    place: Path,
+    ended: Path,
+    jvm: int,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """Also one that is refused then: no probe is there to detach, the JVM does not track its memory."""
+    left_behind = copied(ended, place, kept=0, recorder_pid=1 << 22)
+    words = [word.replace("PID", str(jvm)).replace("OUT", str(tmp_path)) for word in command]
+    assert cli.main(words) == (2 if command[0] in ("detach", "nmt", "where") else 0), capfd.readouterr().err
+    assert not left_behind.exists()
+
+
+def test_env_loads_nothing_heavy_where_nothing_is_left(probe_library: Path, tmp_path: Path) -> None:
+    script = (
+        "import sys; from offheap.cli import main; from offheap.probe.live_files import folders; "
+        "folders.for_runs = lambda: [sys.argv[1]]; assert main.main(['env']) == 0; "
+        "assert 'numpy' not in sys.modules"
+    )
+    outcome = subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True, timeout=60
+    )
+    assert outcome.returncode == 0, outcome.stderr
+
+
 def test_what_a_killed_recorder_left_recording_is_kept_by_detach(
     jvm: int, capsys: pytest.CaptureFixture[str]
 ) -> None:

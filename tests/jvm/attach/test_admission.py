@@ -6,15 +6,17 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from harness.command_line import offheap
 from harness.hostile.small_places import MemoryCgroup, memory_cgroup
 from harness.jvms.waiting_jvm import WaitingJVM, waiting_jvm
-from harness.plugins.rotation import with_slow
+from harness.jvms.zoo import Running, Zoo, programs
+from harness.measuring.recorder_memory import most_anonymous
 from offheap.errors import UserError
 from offheap.probe import admission, control
 from offheap.probe.contract import Coverage
@@ -27,7 +29,8 @@ MIB = 1 << 20
 # These options make the memory use of two JVMs of one kind equal.
 STEADY = ("-Xms32m", "-Xmx32m", "-XX:+AlwaysPreTouch", "-XX:ReservedCodeCacheSize=16m")
 MODES = {"default": "budget=1%", "exact": "exact"}
-LIMITS = (4, 8, 16, 64)
+LIMITS = (4, 8, 16, 64)  # MiB above what the JVM takes without the probe
+OF_LONG_TABLES = 12 * MIB
 
 
 @contextmanager
@@ -82,7 +85,7 @@ def test_the_least_that_it_needs(jdk: Path, waiting_classes: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("above", with_slow([4, 16], [8, 64]))
+@pytest.mark.parametrize("above", LIMITS)
 def test_an_attach_near_the_limit(above: int, mode: str, jdk: Path, waiting_classes: Path) -> None:
     with memory_cgroup() as group, confined(jdk / "bin" / "java", waiting_classes, group) as jvm:
         assert jvm.answers()
@@ -106,7 +109,7 @@ def test_an_attach_near_the_limit(above: int, mode: str, jdk: Path, waiting_clas
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("above", with_slow([4, 16], [8, 64]))
+@pytest.mark.parametrize("above", LIMITS)
 def test_the_variables_near_the_limit(
     above: int, mode: str, jdk: Path, waiting_classes: Path, probe_library: Path, alone: int
 ) -> None:
@@ -126,7 +129,7 @@ def test_the_variables_near_the_limit(
 
 
 @pytest.mark.parametrize("mode", ["--budget=1%", "--exact"])
-@pytest.mark.parametrize("above", with_slow([4], [8, 16, 64]))
+@pytest.mark.parametrize("above", LIMITS)
 def test_a_run_near_the_limit(
     above: int, mode: str, jdk: Path, waiting_classes: Path, alone: int, tmp_path: Path
 ) -> None:
@@ -203,6 +206,21 @@ def test_a_recorder_in_the_same_container(jdk: Path, waiting_classes: Path, tmp_
                 assert "record from outside of the container" in outcome.stdout
             else:
                 assert 10 * MIB < int(outcome.stdout) < outside.bytes - 10 * MIB
+
+
+def test_a_recorder_needs_no_more_than_is_kept_for_it(
+    zoo: Zoo, jre: Callable[[int], Path], tmp_path: Path
+) -> None:
+    """What the kernel cannot drop, while it records, while it names frames, and while it writes Parquet."""
+    output = tmp_path / "x.offheap"
+    with Running(zoo.command(programs()["inflaters"], jre(17), 200)) as running:
+        command = offheap("attach", str(running.pid), "--duration", "8s", "-o", output)
+        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as recorder:
+            most = most_anonymous(recorder)
+            assert recorder.returncode == 0, recorder.communicate()
+    assert 0 < most.recording < most.writing
+    # A recording of hours has more rows to write: test_journal.py measures what these take.
+    assert most.writing + OF_LONG_TABLES < admission.RECORDER_BYTES, f"{most.writing / MIB:.1f} MiB"
 
 
 def test_the_kernel_kills_the_recorder_first(jdk: Path, waiting_classes: Path, tmp_path: Path) -> None:

@@ -157,6 +157,20 @@ def test_a_long_table_becomes_several_parts(tmp_path: Path, monkeypatch: pytest.
     assert load(target.path).process["time"].tolist() == list(range(25))
 
 
+def test_a_very_long_table_has_larger_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reader opens all parts at once, and few of them."""
+    monkeypatch.setattr(finishing, "_PART_ROWS", 2)
+    monkeypatch.setattr(finishing, "_PARTS_OF_A_SIZE", 2)
+    monkeypatch.setattr(finishing, "_MOST_PART_ROWS", 6)
+    target = writer(tmp_path / "a.offheap")
+    fill(target, 25)
+    target.finish()
+    target.close()
+    rows = [rows_of(f"SELECT count(*) FROM '{part.path}'")[0][0] for part in parts(target.path / "process")]
+    assert rows == [2, 2, 4, 4, 6, 6, 1]
+    assert load(target.path).process["time"].tolist() == list(range(25))
+
+
 def test_the_parts_of_an_earlier_version(recording: Path) -> None:
     """Recordings of that version have a part for each snapshot, and a wider part replaces its members.
 

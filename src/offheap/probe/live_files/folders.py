@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from contextlib import suppress
 from pathlib import Path
@@ -24,6 +25,18 @@ def for_attach(pid: int) -> list[str]:
 def for_runs() -> list[str]:
     """Folders for the folder of a run, best first."""
     return list(dict.fromkeys((_MEMORY, tempfile.gettempdir(), _DISK)))
+
+
+def worth_sweeping() -> bool:
+    """Whether a live file or the folder of a run is in a folder for runs; numpy is not imported for this."""
+    for folder in for_runs():
+        with suppress(OSError):
+            for name in os.listdir(folder):
+                if name.startswith("offheap-run-") or (
+                    name.startswith("offheap-") and name.endswith(".live")
+                ):
+                    return True
+    return False
 
 
 def everywhere(pid: int | None = None) -> list[Path]:

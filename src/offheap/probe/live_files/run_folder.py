@@ -1,7 +1,7 @@
 """The folder of one `offheap run`, in which its processes make their live files.
 
-The run removes it at its end.  A killed run leaves it behind, and the next run or attach of the same user
-removes it.
+The run removes it at its end.  A killed run leaves it behind, and the next command of the same user that
+starts, lists or reads a process removes it.
 """
 
 from __future__ import annotations

@@ -18,8 +18,10 @@ from offheap.recording.storage.journal import Columns, JournalTables
 from offheap.recording.storage.layout import APPENDED, REPLACED
 from offheap.recording.storage.parquet_parts import connect, reason, write_parquet
 
-# Rows of a part: 44 MB of the widest table's in memory.
-_PART_ROWS = 500_000
+# Rows of a part: 20,000 of the widest table take 1.8 MB, and three times as much while they are written.  A
+# reader opens all parts at once, 512 at most, so the parts of a long recording have more rows.
+_PART_ROWS, _MOST_PART_ROWS = 20_000, 500_000
+_PARTS_OF_A_SIZE = 64
 
 _STACKS_QUERY = """
     SELECT h.stack, h.kind, coalesce(f.frames, []) AS frames
@@ -72,15 +74,20 @@ def write_tables(recording: Path) -> None:
 def _parts(journal: JournalTables, table: str) -> Iterator[Columns]:
     """The table's rows, in parts that fit into little memory."""
     held: list[Columns] = []
-    rows = 0
+    rows = parts = 0
     for block in journal.blocks(table):
         held.append(block)
         rows += len(next(iter(block.values())))
-        if rows >= _PART_ROWS:
+        if rows >= _rows_of_part(parts):
             yield _joined(held)
-            held, rows = [], 0
+            held, rows, parts = [], 0, parts + 1
     if rows:
         yield _joined(held)
+
+
+def _rows_of_part(number: int) -> int:
+    """At least so many rows has a part that others follow; `number` counts from 0."""
+    return min(_PART_ROWS << number // _PARTS_OF_A_SIZE, _MOST_PART_ROWS)
 
 
 def _joined(blocks: list[Columns]) -> Columns:

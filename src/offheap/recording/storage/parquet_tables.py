@@ -24,9 +24,7 @@ _VALUE_BYTES = 24
 _OBJECT_BYTES = 60  # more, where rows become Python's objects
 _ITEM_BYTES = 100  # of a stack's frames
 _TEXT_BYTES = 3
-_MOST_PARTS = (
-    512  # of a table: an hour of an earlier version's has 112, and a part holds half a million rows now
-)
+_MOST_PARTS = 512  # of a table: 130 million rows (finishing.py); an hour of an earlier version's has 112
 _TRIES = 3
 
 Columns = dict[str, NDArray[Any]]
