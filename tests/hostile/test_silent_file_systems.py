@@ -9,18 +9,25 @@ import contextlib
 import json
 import os
 import re
+import signal
 import stat
 import subprocess
+import time
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from harness import public_folders
 from harness.command_line import offheap
-from harness.hostile.process import NOBODY_UID, Measured, measured
+from harness.hostile.process import NOBODY_UID, Measured, fake_jdk, hostile_process, measured
 from harness.hostile.silent_mount import silent_mount
-from harness.hostile.silent_server import OPEN, OPENDIR
+from harness.hostile.silent_server import AT_ONCE, OPEN, OPENDIR
+from harness.jvms.waiting_jvm import read_line
+from offheap.jvm.counters.collection_log import CollectionLog
+from offheap.proc import opening
 from offheap.proc.opened_folder import OpenedFolder
 
 # Far more than the commands take on a busy machine, so that only a hang fails.
@@ -92,3 +99,80 @@ def test_what_an_opened_folder_opens(folder: Path) -> None:
         opened.remove("link")
         opened.remove_folder("inner")
     assert sorted(os.listdir(folder)) == ["far", "fifo", "file"]
+
+
+# ---- hsperfdata ------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def _silent_counters(folder: Path) -> Iterator[int]:
+    """A process that looks like a JVM whose hsperfdata file can be opened and not read; its PID."""
+    place = folder / "hsperfdata_nobody"
+    code = (
+        f"with open(f'{place}/{{os.getpid()}}', 'r+b') as file:\n"
+        "    kept.append(mmap.mmap(file.fileno(), 0))\n"
+    )
+    with (
+        silent_mount(place, ["PID"], owner=NOBODY_UID) as mount,
+        hostile_process(fake_jdk(folder / "X"), code=code) as process,
+    ):
+        mount.silence(OPEN)
+        yield process.pid
+
+
+def test_counters_and_where(folder: Path) -> None:
+    with _silent_counters(folder) as pid:
+        its = run("where", pid, "--no-attach", "--json")
+        assert its.status == 0, its.stderr
+        assert json.loads(its.stdout)["pid"] == pid
+
+
+def test_counters_and_attach(folder: Path) -> None:
+    """It is no JVM: the attach comes to that refusal, which is later than the counters."""
+    with _silent_counters(folder) as pid:
+        its = run("attach", pid)
+    assert its.status == 2
+    assert its.stderr.startswith(f"offheap: PID {pid} takes no attach requests")
+    assert its.stderr.count("\n") == 1
+
+
+def test_counters_and_the_recorder(folder: Path) -> None:
+    with _silent_counters(folder) as pid, contextlib.closing(CollectionLog(pid)) as log:
+        began = time.monotonic()
+        log.poll()
+        assert log.known_since is None
+        assert time.monotonic() - began < SECONDS / 2
+
+
+def test_counters_and_a_scrape(folder: Path) -> None:
+    with _silent_counters(folder) as hostile, hostile_process(fake_jdk(folder / "Y")) as honest:
+        command = offheap("where", "--all", "--no-attach", "--serve", ":0")
+        server = subprocess.Popen(command, stdout=subprocess.PIPE)
+        try:
+            match = re.search(r"http://127\.0\.0\.1:\d+/metrics", read_line(server, SECONDS).decode())
+            assert match
+            with urllib.request.urlopen(match[0], timeout=SECONDS) as answer:
+                families = {
+                    family.name: family.samples
+                    for family in text_string_to_metric_families(answer.read().decode())
+                }
+            up = {sample.labels["pid"]: sample.value for sample in families["offheap_up"]}
+            assert up[str(honest.pid)] == 1.0
+            assert str(hostile) in up
+        finally:
+            server.send_signal(signal.SIGINT)
+            server.wait(SECONDS)
+            assert server.stdout
+            server.stdout.close()
+        assert server.returncode == 0
+
+
+def test_a_close_that_the_server_must_answer(folder: Path) -> None:
+    with silent_mount(folder / "mount", ["file"], flushed=True) as mount:
+        file = opening.regular(mount.place / "file")
+        assert file.read_at(0, 4) == bytes(4)
+        mount.silence(AT_ONCE)
+        began = time.monotonic()
+        file.close()
+        assert time.monotonic() - began < SECONDS / 2
+        mount.end()

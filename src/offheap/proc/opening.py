@@ -223,11 +223,11 @@ def _checked(
     try:
         status = os.fstat(found)
         _check(status, most, owners, path)
+        answers = _file_system(found) in _LOCAL
         # Through the descriptor, to open the same file that was checked.
-        descriptor = os.open(f"/proc/self/fd/{found}", _READ)
+        return RegularFile(os.open(f"/proc/self/fd/{found}", _READ), status, answers)
     finally:
         os.close(found)
-    return RegularFile(descriptor, status, _file_system(descriptor) in _LOCAL)
 
 
 def _check(status: os.stat_result, most: int | None, owners: Container[int] | None, path: Path | str) -> None:
