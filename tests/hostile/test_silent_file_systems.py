@@ -20,13 +20,14 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from harness import public_folders
+from harness import needs, public_folders
 from harness.command_line import offheap
 from harness.hostile.process import NOBODY_UID, Measured, fake_jdk, hostile_process, measured
 from harness.hostile.silent_mount import silent_mount
 from harness.hostile.silent_server import AT_ONCE, OPEN, OPENDIR
 from harness.jvms.waiting_jvm import read_line
 from offheap.jvm.counters.collection_log import CollectionLog
+from offheap.probe import library
 from offheap.proc import opening
 from offheap.proc.opened_folder import OpenedFolder
 
@@ -165,6 +166,37 @@ def test_counters_and_a_scrape(folder: Path) -> None:
             assert server.stdout
             server.stdout.close()
         assert server.returncode == 0
+
+
+# ---- attach ----------------------------------------------------------------------------------------
+
+# Its own mount namespace, where the file system is /tmp and the probe's library is not there.
+_MOUNTS = """
+import ctypes
+library = ctypes.CDLL(None)
+assert library.unshare(0x20000) == 0  # CLONE_NEWNS
+assert library.mount(b"none", b"/", None, 0x44000, None) == 0  # MS_REC | MS_PRIVATE
+assert library.mount({place!r}.encode(), b"/tmp", None, 0x1000, None) == 0  # MS_BIND
+assert library.mount(b"none", {library!r}.encode(), b"tmpfs", 0, None) == 0
+"""
+
+
+def test_the_tmp_of_an_attach(folder: Path) -> None:
+    """offheap puts a copy of the probe into another folder, finds no attach socket, and removes the copy."""
+    needs.namespaces("mount")
+    copies = set(Path("/var/tmp").glob("offheap-lib-*"))
+    with silent_mount(folder / "mount") as mount:
+        before = _MOUNTS.format(place=str(mount.place), library=str(library.probe_library().parent))
+        with hostile_process(fake_jdk(folder / "X"), before=before) as process:
+            mount.silence(AT_ONCE)
+            its = run("attach", process.pid)
+    assert its.status == 2
+    assert its.stderr.startswith(f"offheap: the /tmp of PID {process.pid} does not answer;"), its.stderr
+    assert its.stderr.count("\n") == 1
+    assert set(Path("/var/tmp").glob("offheap-lib-*")) == copies
+
+
+# ---- one file --------------------------------------------------------------------------------------
 
 
 def test_a_close_that_the_server_must_answer(folder: Path) -> None:
