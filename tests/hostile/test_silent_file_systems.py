@@ -26,6 +26,8 @@ from harness.hostile.process import NOBODY_UID, Measured, fake_jdk, hostile_proc
 from harness.hostile.silent_mount import silent_mount
 from harness.hostile.silent_server import AT_ONCE, OPEN, OPENDIR
 from harness.jvms.waiting_jvm import read_line
+from offheap.errors import UserError
+from offheap.inspect.process import inspect_process
 from offheap.jvm.counters.collection_log import CollectionLog
 from offheap.probe import library
 from offheap.proc import opening
@@ -126,6 +128,15 @@ def test_counters_and_where(folder: Path) -> None:
         its = run("where", pid, "--no-attach", "--json")
         assert its.status == 0, its.stderr
         assert json.loads(its.stdout)["pid"] == pid
+
+
+def test_an_inspection_ends(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("offheap.inspect.process._SECONDS", 1.0)
+    with (
+        _silent_counters(folder) as pid,
+        pytest.raises(UserError, match=f"PID {pid} did not answer within 1 s"),
+    ):
+        inspect_process(pid, attach=False)
 
 
 def test_counters_and_attach(folder: Path) -> None:
