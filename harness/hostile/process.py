@@ -16,13 +16,14 @@ NOBODY_UID = 65534
 # It imports what it needs before it becomes another user, who may not read this checkout.
 _CODE = """
 import fcntl, mmap, os, socket, sys, time
-uid, files, code = int(sys.argv[1]), sys.argv[2].split(":"), sys.argv[3]
-if os.geteuid() == 0:
-    os.setgroups([]); os.setgid(uid); os.setuid(uid)
+uid, files, code, before = int(sys.argv[1]), sys.argv[2].split(":"), sys.argv[3], sys.argv[4]
 kept = []
 for name in filter(None, files):
     with open(name, "r+b") as file:
         kept.append(mmap.mmap(file.fileno(), 0))
+exec(before)
+if os.geteuid() == 0:
+    os.setgroups([]); os.setgid(uid); os.setuid(uid)
 exec(code)
 print("ready", flush=True)
 sys.stdin.read()
@@ -31,10 +32,13 @@ sys.stdin.read()
 
 @contextlib.contextmanager
 def hostile_process(
-    *files: Path, code: str = "", pass_fds: Sequence[int] = ()
+    *files: Path, code: str = "", before: str = "", pass_fds: Sequence[int] = ()
 ) -> Iterator[subprocess.Popen[str]]:
-    """Maps `files`, runs `code`, and waits; as nobody where the test runs as root, else as its user."""
-    arguments = [str(NOBODY_UID), ":".join(map(str, files)), code]
+    """Maps `files`, runs `code`, and waits; as nobody where the test runs as root, else as its user.
+
+    `before` runs before the process becomes nobody.
+    """
+    arguments = [str(NOBODY_UID), ":".join(map(str, files)), code, before]
     process = subprocess.Popen(
         [sys.executable, "-c", _CODE, *arguments],
         stdin=subprocess.PIPE,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import json
 import os
+import stat
 import struct
 import subprocess
 import sys
@@ -97,6 +99,38 @@ def test_a_fifo_in_the_place_of_hsperfdata(folder: Path) -> None:
         )
         assert _timed(code, process.pid, fifo, fifo.stat().st_ino) == "None\n"
         assert hsperfdata.read(process.pid, process.pid, [mapping(fifo, 1)]) is None
+
+
+def _unmount(place: Path) -> None:
+    subprocess.run(["umount", "--lazy", place], check=True)
+
+
+def test_fifos_over_the_names_that_an_attach_opens(folder: Path) -> None:
+    """The kernel still tells the names of the mapped files, where FIFOs are mounted now."""
+    needs.root("to mount a FIFO over a file")
+    live_file, loaded, counters = folder / "a.live", folder / "liboffheap.so", folder / "hsperfdata_nobody"
+    counters.mkdir()
+    for file in (live_file, loaded):
+        file.write_bytes(bytes(4096))
+    own(live_file, loaded, counters)
+    os.mkfifo(folder / "fifo")
+    code = (
+        f"with open(f'{counters}/{{os.getpid()}}', 'w+b') as file:\n"
+        "    file.truncate(4096)\n"
+        "    kept.append(mmap.mmap(file.fileno(), 0))\n"
+    )
+    with (
+        hostile_process(fake_jdk(folder / "X"), live_file, loaded, code=code) as process,
+        contextlib.ExitStack() as mounts,
+    ):
+        for file in (live_file, loaded, counters / str(process.pid)):
+            needs.mounted(["mount", "--bind", folder / "fifo", file])
+            mounts.callback(_unmount, file)
+        assert stat.S_ISFIFO(live_file.stat().st_mode)
+        its = measured(offheap("attach", str(process.pid)), SECONDS)
+    assert its.status == 2
+    assert its.stderr.startswith(f"offheap: PID {process.pid} takes no attach requests"), its.stderr
+    assert its.stderr.count("\n") == 1
 
 
 # ---- opened files ----------------------------------------------------------------------------------

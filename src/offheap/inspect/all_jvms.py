@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 
 from offheap.analysis.owners.accounts import JVMAccounts
 from offheap.errors import UserError
 from offheap.inspect import discovery
 from offheap.inspect.process import inspect_process
-from offheap.proc.time_limit import within
-
-# For one process; a request that a JVM does not answer ends after 10 s, one for details after 60 s.
-_SECONDS, _DETAIL_SECONDS = 60.0, 240.0
 
 
 def inspect_all_jvms(
@@ -22,11 +17,7 @@ def inspect_all_jvms(
     found = [(pid, "")] if pid is not None else [(jvm.pid, jvm.main) for jvm in discovery.find_all()]
     for number, name in found:
         try:
-            # A process whose memory or files do not answer must not hide the others.
-            accounts = within(
-                _DETAIL_SECONDS if detail else _SECONDS,
-                partial(inspect_process, number, attach=attach, detail=detail),
-            )
+            accounts = inspect_process(number, attach=attach, detail=detail)
         except UserError as error:
             yield JVMAccounts(number, name, None, str(error))
         except (
@@ -34,7 +25,5 @@ def inspect_all_jvms(
             ProcessLookupError,
         ):  # a process that is ending refuses as another user's does
             yield JVMAccounts(number, name, None, f"PID {number} has ended, or may not be read")
-        except TimeoutError as error:
-            yield JVMAccounts(number, name, None, f"PID {number} {error.strerror}")
         else:
             yield JVMAccounts(number, accounts.name or name, accounts)

@@ -32,7 +32,10 @@ from offheap.proc.maps import Mapping
 from offheap.proc.pagemap import PAGE, Pagemap
 from offheap.proc.smaps import SmapsEntry
 from offheap.proc.status import Status
+from offheap.proc.time_limit import within
 
+# A request that a JVM does not answer ends after 10 s, one for details after 60 s.
+_SECONDS, _LONG_SECONDS = 60.0, 240.0
 _PTRACE = (
     "thread stacks and malloc's large blocks cannot be told apart from other memory, "
     "nor malloc's blocks from what it keeps free: run offheap as root, or with CAP_SYS_PTRACE"
@@ -54,13 +57,24 @@ _OTHER_ALLOCATORS = {
 def inspect_process(
     pid: int, *, attach: bool = True, detail: bool = False, walk: bool = True, exact: bool = False
 ) -> Accounts:
-    """The accounts of one process, a JVM or not.
+    """The accounts of one process, a JVM or not, within a minute; four with `detail` or `exact`.
 
     `walk` goes through malloc's chunks, which takes most of the time: without it malloc's free memory is
     unknown.  The walk stops after about a second, unless `exact`.
     `attach` also asks the JVM; `detail` adds commands that cost the JVM memory.  UserError when the process
     cannot be inspected; `Accounts.missing` lists missing parts.
     """
+    seconds = _LONG_SECONDS if detail or exact else _SECONDS
+    try:
+        # A file that never answers may back the process's memory, and the limits of its files add up.
+        return within(seconds, lambda: _inspect(pid, attach, detail, walk, exact))
+    except TimeoutError as error:
+        raise UserError(
+            f"PID {pid} {error.strerror}", "try again when the file systems that it uses answer"
+        ) from None
+
+
+def _inspect(pid: int, attach: bool, detail: bool, walk: bool, exact: bool) -> Accounts:
     began = time.monotonic()
     process = _status(pid)
     try:

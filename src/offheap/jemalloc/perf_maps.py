@@ -18,6 +18,7 @@ from offheap.jvm.listener.owner import as_owner, entered
 from offheap.probe.live_files.folders import for_attach
 from offheap.proc import opening, root, status
 from offheap.proc.status import Status
+from offheap.proc.time_limit import within
 
 _LINE = re.compile(rb"(?:0x)?([0-9a-fA-F]{1,16}) (?:0x)?([0-9a-fA-F]{1,16}) (.+)")
 MOST_BYTES = 256 << 20  # a JVM with 240 MiB of code has some 100,000 methods, 15 MB
@@ -74,8 +75,11 @@ def _take_away(target: Status, folder: str, name: str, keep: bool = False) -> by
 
 
 def remove(target: Status, folder: str, name: str) -> None:
-    with entered(root.our_path(target.pid, folder)) as entrance, as_owner(target):
-        os.unlink(entrance / name)
+    def unlink() -> None:
+        with entered(root.our_path(target.pid, folder)) as entrance, as_owner(target):
+            os.unlink(entrance / name)
+
+    within(opening.SECONDS, unlink)
 
 
 def merged(old: bytes, new: bytes) -> bytes:

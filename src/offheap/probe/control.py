@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -16,8 +17,9 @@ from offheap.jvm.listener.target import Target
 from offheap.probe import admission, library
 from offheap.probe.live_files.folders import for_attach
 from offheap.probe.live_files.peek import PRELOAD, is_short_of_memory, recording_entry
-from offheap.proc import maps, root, status
+from offheap.proc import maps, opening, root, status
 from offheap.proc.maps import Mapping
+from offheap.proc.time_limit import within
 
 # enum probe_error of probe/errors.h
 OK = 0
@@ -235,7 +237,8 @@ def _start(checked: Target, path: str, options: str, full: Callable[[Path], str]
         except TargetGone:
             # The probe may have begun to record, into an unknown file.
             if reachable:
-                ours.unlink(missing_ok=True)
+                with suppress(OSError):
+                    within(opening.SECONDS, ours.unlink)
             raise
         if code == OK:
             return Started(process.pid, ours, "started", tuple(notes))
@@ -257,7 +260,7 @@ def _room(pid: int, directory: str) -> str:
     from offheap.quantities import format_size
 
     try:
-        found = os.statvfs(root.through(pid, directory))
+        found = within(opening.SECONDS, lambda: os.statvfs(root.through(pid, directory)))
     except OSError:
         return ""
     return f" ({format_size(found.f_bavail * found.f_frsize)} free)"

@@ -8,6 +8,8 @@ import shutil
 import stat
 import tempfile
 from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import offheap
@@ -16,8 +18,10 @@ from offheap.jvm.listener.owner import as_owner, entered
 from offheap.probe import checkout
 from offheap.proc import root
 from offheap.proc.status import Status
+from offheap.proc.time_limit import within
 
 NAME = "liboffheap.so"
+_SECONDS = 10.0  # for the copy, or its removal: the target's file system may not answer
 # A copy has its own folder of this form, so that the command that stops the probe can remove it.
 _COPY = re.compile(rf"(/tmp|/var/tmp|/dev/shm)/(offheap-lib-[^/]+)/{re.escape(NAME)}")
 # Descriptors of the folders of copies that this process has placed, by PID, start time and path.
@@ -49,19 +53,18 @@ def place(target: Status) -> str:
         return str(library)
     reasons: list[str] = []
     for folder in ("/tmp", "/var/tmp", "/dev/shm"):
-        theirs = root.through(target.pid, folder)
-        if theirs.is_symlink():  # in a container a link leads to local files
-            reasons.append(f"{folder} is a symbolic link")
-            continue
         try:
-            with entered(theirs) as entrance:
-                flags = os.statvfs(entrance).f_flag
-            if flags & (os.ST_NOEXEC | os.ST_RDONLY):
-                reasons.append(f"{folder} is {'noexec' if flags & os.ST_NOEXEC else 'read-only'}")
-                continue
-            return _copy(library, target, theirs, folder)
+            made = within(
+                _SECONDS,
+                partial(_copy_unless_refused, library, target, folder),
+                late=lambda made: remove_copy(target, made.path),
+            )
         except OSError as error:
             reasons.append(f"{folder}: {error.strerror}")
+            continue
+        if made.path:
+            return made.path
+        reasons.append(f"{folder} is {made.refused}")
     raise UserError(
         f"PID {target.pid} cannot load {library}, and no copy can be placed where it could "
         f"({'; '.join(reasons)})",
@@ -75,14 +78,18 @@ def remove_copy(target: Status, library: str) -> None:
     if match is None:
         return
     held = _placed.pop((target.pid, target.start_ticks, library), None)
-    try:
-        with entered(root.through(target.pid, match[1])) as above:
-            _remove(target, above, match[2], held)
-    except OSError:
-        return  # the process has removed or replaced the copy
-    finally:
-        if held is not None:
-            os.close(held)
+
+    def remove() -> None:
+        try:
+            with entered(root.through(target.pid, match[1])) as above:
+                _remove(target, above, match[2], held)
+        finally:
+            if held is not None:
+                os.close(held)
+
+    # An error: the process has removed or replaced the copy, or its file system does not answer.
+    with suppress(OSError):
+        within(_SECONDS, remove)
 
 
 def _remove(target: Status, above: Path, name: str, held: int | None) -> None:
@@ -107,6 +114,25 @@ def _may_load(target: Status, library: Path) -> bool:
         return True
     folders_open = all(folder.stat().st_mode & stat.S_IXOTH for folder in library.parents)
     return folders_open and bool(library.stat().st_mode & stat.S_IROTH)
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """A copy, by its path as the target sees it, or why the folder is refused."""
+
+    path: str = ""
+    refused: str = ""
+
+
+def _copy_unless_refused(library: Path, target: Status, folder: str) -> _Made:
+    theirs = root.through(target.pid, folder)
+    if theirs.is_symlink():  # in a container a link leads to local files
+        return _Made(refused="a symbolic link")
+    with entered(theirs) as entrance:
+        flags = os.statvfs(entrance).f_flag
+    if flags & (os.ST_NOEXEC | os.ST_RDONLY):
+        return _Made(refused="noexec" if flags & os.ST_NOEXEC else "read-only")
+    return _Made(_copy(library, target, theirs, folder))
 
 
 def _copy(library: Path, target: Status, theirs: Path, folder: str) -> str:

@@ -14,6 +14,7 @@ Errors are OSErrors, as for other reads of files; `strerror` completes "the file
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
 import functools
@@ -84,22 +85,28 @@ class RegularFile:
         self.close()
 
     def close(self) -> None:
-        if self.descriptor >= 0:
-            os.close(self.descriptor)
-            self.descriptor = -1
+        descriptor, self.descriptor = self.descriptor, -1
+        if descriptor < 0:
+            return
+        if self._answers:
+            os.close(descriptor)
+            return
+        # FUSE asks its server at every close as well (FUSE_FLUSH).
+        with contextlib.suppress(TimeoutError):
+            within(SECONDS, lambda: os.close(descriptor))
 
     def detach(self) -> int:
-        """The descriptor, which the caller closes."""
+        """The descriptor, which the caller closes; its reads have no limit of time any more."""
         descriptor, self.descriptor = self.descriptor, -1
         return descriptor
 
     def read_at(self, offset: int, size: int) -> bytes:
         """Up to `size` bytes; fewer at the end of the file.  TimeoutError when they do not come."""
-        return self._timed(lambda: os.pread(self.descriptor, size, offset))
+        return self.timed(lambda: os.pread(self.descriptor, size, offset))
 
     def read_into(self, offset: int, view: memoryview) -> int:
         """Reads into `view`; returns the number of bytes, 0 at the end."""
-        return self._timed(lambda: os.preadv(self.descriptor, [view], offset))
+        return self.timed(lambda: os.preadv(self.descriptor, [view], offset))
 
     def stream(self) -> BinaryIO:
         """A file object, which owns the descriptor from now on."""
@@ -107,8 +114,9 @@ class RegularFile:
             return os.fdopen(self.detach(), "rb", buffering=0)
         return _Stream(self)  # type: ignore[return-value]  # typeshed: RawIOBase is no BinaryIO
 
-    def _timed(self, read: Callable[[], _T]) -> _T:
-        return read() if self._answers else within(SECONDS, read)
+    def timed(self, call: Callable[[], _T]) -> _T:
+        """The result of a call on the descriptor; TimeoutError when it does not come."""
+        return call() if self._answers else within(SECONDS, call)
 
 
 class _Stream(io.RawIOBase):
@@ -160,15 +168,7 @@ def regular(
     """
 
     def open_it() -> RegularFile:
-        found = _resolve(str(path), _PATH | (0 if follow else os.O_NOFOLLOW))
-        try:
-            status = os.fstat(found)
-            _check(status, most, owners, path)
-            # Through the descriptor, to open the same file that was checked.
-            descriptor = os.open(f"/proc/self/fd/{found}", _READ)
-        finally:
-            os.close(found)
-        return RegularFile(descriptor, status, _file_system(descriptor) in _LOCAL)
+        return _checked(_resolve(str(path), _PATH | (0 if follow else os.O_NOFOLLOW)), path, most, owners)
 
     return within(SECONDS, open_it, RegularFile.close)
 
@@ -202,17 +202,32 @@ def folder(path: Path | str, *, listed: bool = False, follow: bool = True) -> in
 def own_link(path: str) -> RegularFile:
     """The file behind a link of the kernel's own in /proc, such as /proc/PID/exe or one of map_files."""
 
-    def open_it() -> RegularFile:
-        found = os.open(path, _PATH)
-        try:
-            status = os.fstat(found)
-            _check(status, None, None, path)
-            descriptor = os.open(f"/proc/self/fd/{found}", _READ)
-        finally:
-            os.close(found)
-        return RegularFile(descriptor, status, _file_system(descriptor) in _LOCAL)
+    return within(SECONDS, lambda: _checked(os.open(path, _PATH), path), RegularFile.close)
 
-    return within(SECONDS, open_it, RegularFile.close)
+
+def entry(folder: int, name: str) -> RegularFile:
+    """A regular file in an open folder, no link; for the thread of a call of `within`."""
+    return _checked(os.open(name, _PATH | os.O_NOFOLLOW, dir_fd=folder), name)
+
+
+def memory(pid: int) -> RegularFile:
+    """A process's memory, by its addresses: a file that never answers may back any page."""
+    descriptor = os.open(f"/proc/{pid}/mem", _READ)
+    return RegularFile(descriptor, os.fstat(descriptor), answers=False)
+
+
+def _checked(
+    found: int, path: Path | str, most: int | None = None, owners: Container[int] | None = None
+) -> RegularFile:
+    """Opens what the descriptor `found`, which this closes, stands for; `path` is for errors."""
+    try:
+        status = os.fstat(found)
+        _check(status, most, owners, path)
+        answers = _file_system(found) in _LOCAL
+        # Through the descriptor, to open the same file that was checked.
+        return RegularFile(os.open(f"/proc/self/fd/{found}", _READ), status, answers)
+    finally:
+        os.close(found)
 
 
 def _check(status: os.stat_result, most: int | None, owners: Container[int] | None, path: Path | str) -> None:

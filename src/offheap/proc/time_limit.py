@@ -2,7 +2,8 @@
 
 Another user's file system (FUSE) or an unreachable server (NFS) may never answer.  No signal handler
 interrupts such a call: only the death of the process does.  So the call runs on a separate thread, which
-`within` abandons when the time is over; the thread ends with the process at the latest.
+`within` abandons when the time is over.  The thread ends with the process at the latest; but the process
+itself does not end while the server of a FUSE file system has read the thread's request and not answered it.
 """
 
 from __future__ import annotations
@@ -94,7 +95,8 @@ os.register_at_fork(after_in_child=_forget)
 def within(seconds: float, call: Callable[[], _T], late: Callable[[_T], None] | None = None) -> _T:
     """The result of `call`; TimeoutError, an OSError, when it takes longer.
 
-    `late` releases a result that comes later.  The call may go on after the time: it must change nothing.
+    `late` releases a result that comes later.  The call may go on after the time: `late` undoes its changes,
+    or they must be harmless.
     """
     if len(_stuck) >= _MOST_STUCK:
         raise TimeoutError(errno.ETIMEDOUT, "is not read: too many files do not answer")

@@ -25,6 +25,8 @@ from dataclasses import dataclass
 from offheap.jvm.counters import gauges, hsperfdata
 from offheap.proc import maps, status
 
+_LONG_BYTES = 8
+_MOST_BYTES = 1 << 20  # of one poll: HotSpot's file has 32 KiB, a hostile one up to 16 MiB
 _RETRY_SECONDS = 1.0  # a JVM that starts up has not published its collectors yet
 _TRIES = 20  # after which the program counts as one that publishes none
 _MOST_ROWS = 8  # of one kind, kept between two calls of `take`: a JVM may collect a hundred times a second
@@ -46,6 +48,10 @@ class _Collector:
     entry_at: int
     exit_at: int
 
+    @property
+    def places(self) -> tuple[int, int, int]:
+        return self.count_at, self.entry_at, self.exit_at
+
 
 class CollectionLog:
     """Poll often; `take` returns the collections since its last call.  `known_since`: None while unknown."""
@@ -62,6 +68,7 @@ class CollectionLog:
         self._polled = time.monotonic()
         self._rows: list[Row] = []
         self._spaces: list[int] = []  # offsets in the file
+        self._first, self._size = 0, 0  # of the bytes that hold all counters
         self._collected = False  # since the heap was read
         self._heaps: list[tuple[float, int]] = []
         self.known_since: float | None = None
@@ -77,10 +84,7 @@ class CollectionLog:
                 self._open()
         else:
             try:
-                for collector in self._collectors:
-                    self._read(collector, now)
-                if self._collected:
-                    self._read_heap(now)
+                self._read(now)
             except (OSError, struct.error):
                 self.close()
                 self._tries = _TRIES
@@ -130,15 +134,38 @@ class CollectionLog:
         began = performance.values.get("sun.rt.createVmBeginTime")
         self._collectors, self._order = collectors, performance.order
         self._spaces = [performance.places[name] for name in gauges.spaces(performance)]
+        places = [*self._spaces, *(place for each in collectors for place in each.places)]
+        self._first, self._size = min(places), max(places) + _LONG_BYTES - min(places)
+        if self._size > _MOST_BYTES:
+            self.close()
+            raise ValueError("counters too far apart")
         self._frequency = frequency if isinstance(frequency, int) else 0
         self._vm_began = began / 1000 if isinstance(began, int) else 0.0
         self.known_since = time.monotonic()
 
-    def _read(self, collector: _Collector, now: float) -> None:
-        count = self._long(collector.count_at)
-        if count == collector.count:
+    def _read(self, now: float) -> None:
+        counters = self._copy()
+        changed = [
+            (collector, count)
+            for collector in self._collectors
+            if (count := self._long(counters, collector.count_at)) != collector.count
+        ]
+        if not changed and not self._collected:
             return
-        entry, end = self._long(collector.entry_at), self._long(collector.exit_at)
+        # HotSpot counts a collection before it notes its times.
+        counters = self._copy()
+        for collector, count in changed:
+            self._add(collector, count, counters, now)
+        # HotSpot writes the spaces before it notes the end of a collection.
+        at_rest = all(
+            self._long(counters, each.exit_at) >= self._long(counters, each.entry_at)
+            for each in self._collectors
+        )
+        if at_rest and self._collected:
+            self._read_heap(now)
+
+    def _add(self, collector: _Collector, count: int, counters: bytes, now: float) -> None:
+        entry, end = self._long(counters, collector.entry_at), self._long(counters, collector.exit_at)
         wall = time.time()
         began, ended = self._when(entry, now, wall), self._when(end, now, wall)
         if began is None:
@@ -151,10 +178,8 @@ class CollectionLog:
         self._collected = True
 
     def _read_heap(self, now: float) -> None:
-        """HotSpot writes the spaces before it notes the end of a collection."""
-        if any(self._long(each.exit_at) < self._long(each.entry_at) for each in self._collectors):
-            return
-        used = sum(self._long(place) for place in self._spaces)
+        counters = self._copy()
+        used = sum(self._long(counters, place) for place in self._spaces)
         self._collected = False
         if used > 0:
             # The newest, where very many came between two readings.
@@ -170,9 +195,13 @@ class CollectionLog:
         ago = wall - self._vm_began - ticks / self._frequency
         return now - max(ago, 0.0) if ago >= -_CLOCK_SECONDS else None
 
-    def _long(self, place: int) -> int:
+    def _copy(self) -> bytes:
+        """All counters that this class reads, in one call."""
         assert self._source
-        value: int = struct.unpack(self._order + "q", self._source.read(place, 8))[0]
+        return self._source.read(self._first, self._size)
+
+    def _long(self, counters: bytes, place: int) -> int:
+        value: int = struct.unpack_from(self._order + "q", counters, place - self._first)[0]
         return value
 
 

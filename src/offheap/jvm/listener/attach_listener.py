@@ -16,8 +16,9 @@ import socket
 import stat
 import struct
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from typing import TypeVar
 
 from offheap.errors import UserError
 from offheap.jvm.command_line import launch_options
@@ -26,6 +27,9 @@ from offheap.jvm.structures import vm_flags
 from offheap.proc import maps, opening, status, threads
 from offheap.proc.maps import Mapping
 from offheap.proc.status import Status
+from offheap.proc.time_limit import within
+
+_T = TypeVar("_T")
 
 # A JVM installs its handlers some 50-100 ms after exec.
 HANDLER_SECONDS = 2.0
@@ -153,6 +157,24 @@ def _open_directory(target: Status) -> int:
     )
 
 
+def _in_time(directory: int, call: Callable[[int], _T]) -> _T:
+    """A call on the JVM's /tmp, whose file system may not answer: then TimeoutError."""
+
+    def run() -> _T:
+        # A descriptor of its own: an abandoned call goes on after `connect` has closed the other.
+        own = os.dup(directory)
+        try:
+            return call(own)
+        finally:
+            os.close(own)
+
+    return within(opening.SECONDS, run)
+
+
+def _unlink(directory: int, name: str) -> None:
+    _in_time(directory, lambda own: os.unlink(name, dir_fd=own))
+
+
 def _socket_name(target: Status) -> str:
     return f".java_pid{target.namespace_pid}"
 
@@ -163,7 +185,11 @@ def _try_connect(
     """None when the JVM does not listen yet."""
     name = _socket_name(target)
     try:
-        found = os.stat(name, dir_fd=directory, follow_symlinks=False)
+        found = _in_time(directory, lambda own: os.stat(name, dir_fd=own, follow_symlinks=False))
+    except TimeoutError:
+        raise UserError(
+            f"the /tmp of PID {target.pid} does not answer", "try again when its file system does"
+        ) from None
     except OSError:
         return None
     if not stat.S_ISSOCK(found.st_mode) or found.st_uid not in (target.uid, 0):
@@ -172,7 +198,7 @@ def _try_connect(
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         # The path through the descriptor fits sun_path and reaches other mount namespaces.
-        _connect(connection, target, f"/proc/self/fd/{directory}/{name}", deadline)
+        _connect(connection, target, directory, deadline)
         credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
         listener = struct.unpack("3i", credentials)[0]
         # 0: the listener is in a PID namespace that is not visible from here.
@@ -185,7 +211,7 @@ def _try_connect(
         connection.close()
         if remove_stale:
             with suppress(OSError):
-                os.unlink(name, dir_fd=directory)
+                _unlink(directory, name)
         return None
     except PermissionError:
         connection.close()
@@ -193,7 +219,7 @@ def _try_connect(
             # A killed JVM of root with the same PID left this socket: a running JVM's belongs to its user.
             if remove_stale:
                 with suppress(OSError):
-                    os.unlink(name, dir_fd=directory)
+                    _unlink(directory, name)
                     return None
             raise UserError(
                 f"cannot attach to PID {target.pid}: {name} in its /tmp belongs to a JVM that has ended",
@@ -208,13 +234,17 @@ def _try_connect(
         raise
 
 
-def _connect(connection: socket.socket, target: Status, path: str, deadline: float) -> None:
+def _connect(connection: socket.socket, target: Status, directory: int, deadline: float) -> None:
     """connect(2) with a deadline: the plain call waits for ever when the queue of requests is full."""
     connection.setblocking(False)
+
+    def connect(own: int) -> None:
+        with as_owner(target):
+            connection.connect(f"/proc/self/fd/{own}/{_socket_name(target)}")
+
     while True:
         with suppress(BlockingIOError):
-            with as_owner(target):
-                connection.connect(path)
+            _in_time(directory, connect)
             return
         refuse_stopped(refresh(target, "attaching"))
         if time.monotonic() > deadline:
@@ -258,7 +288,7 @@ def _wake(target: Status, directory: int, deadline: float) -> socket.socket:
         return connection
     finally:
         with suppress(OSError):
-            os.unlink(name, dir_fd=directory)
+            _unlink(directory, name)
 
 
 def _mappings(target: Status) -> list[Mapping]:
@@ -321,11 +351,15 @@ def _create_trigger(target: Status, directory: int) -> str:
     """
     name = f".attach_pid{target.namespace_pid}"
     flags = os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_WRONLY | os.O_CLOEXEC
-    try:
+
+    def create(own: int) -> None:
         with as_owner(target):  # the JVM ignores files of other users
             with suppress(FileNotFoundError):  # a file of an earlier attempt, or a trap
-                os.unlink(name, dir_fd=directory)
-            os.close(os.open(name, flags, 0o600, dir_fd=directory))
+                os.unlink(name, dir_fd=own)
+            os.close(os.open(name, flags, 0o600, dir_fd=own))
+
+    try:
+        _in_time(directory, create)
     except OSError as error:
         refresh(target, "attaching")
         raise UserError(

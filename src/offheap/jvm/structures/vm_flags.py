@@ -14,7 +14,9 @@ from offheap.jvm.structures import vm_structs
 from offheap.proc import root
 from offheap.proc.images.elf import ElfError, ElfImage
 from offheap.proc.maps import Mapping
+from offheap.proc.time_limit import within
 
+_SECONDS = 30.0  # the symbols of libjvm.so take half a second
 _MOST_FLAGS = 1 << 13  # JDK 21 has 1,248
 _MOST_ROW_BYTES = 128
 _MOST_NAMES = 4 << 20  # bytes from the first to the last name
@@ -29,15 +31,20 @@ def is_set(pid: int, mappings: Sequence[Mapping], name: str) -> bool | None:
     if image is None:
         return None
     try:
-        structs = vm_structs.find(pid, mappings)
-        if structs is None:
-            return None
-        with structs, ElfImage.of(root.open_mapped(pid, image)) as file:
-            address = _address(structs, file, image.start - file.load_address, name.encode())
-            value = structs.read(address, 1)
-            return bool(value[0]) if value else None
+        # A file that never answers may back the memory.
+        return within(_SECONDS, lambda: _read(pid, mappings, image, name))
     except (OSError, ElfError, struct.error, OverflowError, ValueError):
         return None
+
+
+def _read(pid: int, mappings: Sequence[Mapping], image: Mapping, name: str) -> bool | None:
+    structs = vm_structs.find(pid, mappings)
+    if structs is None:
+        return None
+    with structs, ElfImage.of(root.open_mapped(pid, image)) as file:
+        address = _address(structs, file, image.start - file.load_address, name.encode())
+        value = structs.read(address, 1)
+        return bool(value[0]) if value else None
 
 
 def _address(structs: vm_structs.Structs, file: ElfImage, bias: int, name: bytes) -> int:

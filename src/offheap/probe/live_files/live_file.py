@@ -24,6 +24,7 @@ from offheap.probe.live_files.header import Header, damaged, truncated
 from offheap.probe.live_files.live_set import concatenate, interval_codes, live_blocks, live_ranges
 from offheap.probe.live_files.modified_utf8 import decode
 from offheap.proc import opening
+from offheap.proc.opened_folder import OpenedFolder
 from offheap.proc.opening import RegularFile
 
 Rows = NDArray[Any]
@@ -78,19 +79,13 @@ class LiveFile:
     def remove(self) -> bool:
         """Removes the file's name if it still leads to this file: another user may control the folder."""
         try:
-            folder = opening.folder(self.path.parent)
+            with OpenedFolder.at(self.path.parent) as folder:
+                if not os.path.samestat(folder.entry_status(self.path.name), self._file.status):
+                    return False
+                folder.remove(self.path.name)
+                return True
         except OSError:
             return False
-        try:
-            its = os.stat(self.path.name, dir_fd=folder, follow_symlinks=False)
-            if not os.path.samestat(its, self._file.status):
-                return False
-            os.unlink(self.path.name, dir_fd=folder)
-            return True
-        except OSError:
-            return False
-        finally:
-            os.close(folder)
 
     def refresh(self) -> Header:
         """Reads the header again."""
@@ -342,7 +337,8 @@ class LiveFile:
     def _read_header(self) -> Header:
         raw = self._file.read_at(0, contract.HEADER_BYTES)
         # fstat comes after the copy of the header, during which the file may grow.
-        return live_header.parse(self.path, raw, os.fstat(self._file.descriptor).st_size)
+        now = self._file.timed(lambda: os.fstat(self._file.descriptor))
+        return live_header.parse(self.path, raw, now.st_size)
 
 
 def _chunks(capacity: int) -> list[tuple[int, int]]:
@@ -363,7 +359,7 @@ def _open(path: Path) -> RegularFile:
     except OSError as error:
         raise UserError(
             f"{path} cannot be opened: {error.strerror}", "give the path of a recording"
-        ) from None
+        ) from error
     owner = file.status.st_uid
     if os.geteuid() not in (0, owner) and owner != 0:
         file.close()

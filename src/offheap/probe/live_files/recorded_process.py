@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
 from offheap.probe.live_files.header import Header
-from offheap.proc import cgroup, status
+from offheap.proc import cgroup, opening, status
 
 # /proc may hide other users' processes.  Any other error is offheap's own, such as too many open files, and
 # must not count as the end of the process: that would remove the live file.
@@ -76,6 +77,8 @@ def root(pid: int | None) -> Path:
         return Path("/")
     its = Path(f"/proc/{pid}/root")
     try:
-        return Path("/") if its.samefile("/") else its
+        return Path("/") if os.path.samestat(opening.status(its), os.stat("/")) else its
+    except TimeoutError:
+        return its
     except OSError:
         return Path("/")

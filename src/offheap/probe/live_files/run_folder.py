@@ -9,14 +9,14 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import stat
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 from offheap.errors import UserError
 from offheap.probe.live_files import folders, recorded_process, search
 from offheap.proc import status
+from offheap.proc.opened_folder import OpenedFolder, unless_silent
 from offheap.quantities import format_size
 
 # The probe uses a folder only if it has room for twice its tables (probe/store/live_file.c).
@@ -24,6 +24,7 @@ _ROOM_SAMPLED = 32 << 20
 _ROOM_EXACT = 160 << 20
 NAME = re.compile(r"offheap-run-\d{1,10}-\w+")
 _OWNER = "owner"
+_CONTENTS = re.compile(f"{_OWNER}|{search.NAME.pattern}")
 _NOBODY = "the run that created its folder is unknown"
 
 
@@ -73,12 +74,12 @@ def remove(folder: Path) -> None:
 def sweep() -> None:
     """Removes the folders of this user's killed runs, except those that a process still writes to."""
     for parent in folders.for_runs():
-        with contextlib.suppress(OSError), opened(parent) as above:
-            for name in filter(NAME.fullmatch, os.listdir(above)):
-                with contextlib.suppress(OSError), opened(name, above) as folder:
+        with contextlib.suppress(OSError), OpenedFolder.at(parent, follow=False) as above:
+            for name in above.names(NAME):
+                with unless_silent(), above.folder(name) as folder:
                     if _left_behind(folder, Path(parent, name)):
                         _empty(folder)
-                        os.rmdir(name, dir_fd=above)
+                        above.remove_folder(name)
 
 
 def _ourselves() -> str:
@@ -86,19 +87,17 @@ def _ourselves() -> str:
     return " ".join(map(str, status.identity())) + "\n"
 
 
-def kept_by(folder: int) -> str:
+def kept_by(folder: OpenedFolder) -> str:
     """Why the open folder of a run is still wanted; "" when the run is certainly gone."""
     # Others may create files in root's folder, but cannot replace this one.
     try:
-        owner = os.open(_OWNER, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, dir_fd=folder)
+        with folder.regular(_OWNER) as owner:
+            words = owner.read_at(0, 100).split()
+    except TimeoutError:
+        raise
     except OSError:
         return _NOBODY
-    try:
-        its = os.fstat(owner)
-        words = os.read(owner, 100).split() if stat.S_ISREG(its.st_mode) else []
-    finally:
-        os.close(owner)
-    foreign = its.st_uid != os.fstat(folder).st_uid
+    foreign = owner.status.st_uid != folder.status.st_uid
     if foreign or len(words) != 3 or not all(word.isdigit() for word in words):
         return _NOBODY
     pid, start_ticks, namespace = map(int, words)
@@ -111,29 +110,18 @@ def kept_by(folder: int) -> str:
     )
 
 
-def _left_behind(folder: int, path: Path) -> bool:
+def _left_behind(folder: OpenedFolder, path: Path) -> bool:
     """Whether a folder is this user's, its run is gone, and no process writes to it."""
-    if os.fstat(folder).st_uid != os.geteuid() or kept_by(folder):
+    if folder.status.st_uid != os.geteuid() or kept_by(folder):
         return False
     found = {file.path.name: file for file in search.inside(path)}
-    for name in os.listdir(folder):
-        match = search.NAME.fullmatch(name)
+    for name in folder.names(search.NAME):
         # A folder that is being made is not readable yet.
-        if match and (found[name].recording if name in found else os.path.exists(f"/proc/{match[1]}")):
+        if found[name].recording if name in found else os.path.exists(f"/proc/{name.split('-')[1]}"):
             return False
     return True
 
 
-def _empty(folder: int) -> None:
-    for name in os.listdir(folder):
-        if name == _OWNER or search.NAME.fullmatch(name):
-            os.unlink(name, dir_fd=folder)
-
-
-@contextlib.contextmanager
-def opened(folder: str, above: int | None = None) -> Iterator[int]:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=above)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
+def _empty(folder: OpenedFolder) -> None:
+    for name in folder.names(_CONTENTS):
+        folder.remove(name)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,8 +11,8 @@ from offheap.probe.contract import Coverage, State
 from offheap.probe.live_files import folders, recorded_process
 from offheap.probe.live_files.header import Header
 from offheap.probe.live_files.live_file import LiveFile
-from offheap.proc import opening, status
-from offheap.proc.time_limit import within
+from offheap.proc import status
+from offheap.proc.opened_folder import OpenedFolder
 
 NAME = re.compile(r"offheap-(\d{1,10})-[0-9a-f]{16}\.live")
 
@@ -56,22 +54,22 @@ def inside(folder: Path) -> list[FoundFile]:
     """The readable live files of one folder."""
     try:
         # In a container the owner may put a link into the path, or a folder that never answers.
-        opened = opening.folder(folder, listed=True)
+        with OpenedFolder.at(folder) as opened:
+            names = opened.names(NAME)
     except OSError:
         return []
-    try:
-        names = within(opening.SECONDS, lambda: [n for n in os.listdir(opened) if NAME.fullmatch(n)])
-    except OSError:
-        return []
-    finally:
-        os.close(opened)
     found = []
-    for name in sorted(names):
-        with suppress(UserError, OSError), LiveFile(folder / name) as live_file:
-            pid = recorded_process.find(live_file.header)
-            # Any user may write to /tmp and may claim any PID in a file.
-            if pid is None or live_file.owner in (0, status.read(pid).uid):
-                found.append(_describe(folder / name, live_file.header, pid))
+    for name in names:
+        try:
+            with LiveFile(folder / name) as live_file:
+                pid = recorded_process.find(live_file.header)
+                # Any user may write to /tmp and may claim any PID in a file.
+                if pid is None or live_file.owner in (0, status.read(pid).uid):
+                    found.append(_describe(folder / name, live_file.header, pid))
+        except (UserError, OSError) as error:
+            # Each of the other files would take the limit of time again.
+            if isinstance(error, TimeoutError) or isinstance(error.__cause__, TimeoutError):
+                break
     return found
 
 

@@ -15,7 +15,6 @@ import fcntl
 import os
 import stat
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,12 +25,12 @@ from offheap.probe import contract
 from offheap.probe.contract import State
 from offheap.probe.live_files import folders, recorded_process, run_folder, search
 from offheap.proc import locks, opening, status
+from offheap.proc.opened_folder import OpenedFolder, unless_silent
+from offheap.proc.opening import RegularFile
 from offheap.quantities import format_duration, format_size
 
 # Long enough to inspect a process in the morning that was killed at night.
 _SWEPT_AFTER_SECONDS = 24 * 3600.0
-
-_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
 # The number of files named in an error, which is one line.
 _MOST_NAMED = 3
@@ -76,11 +75,11 @@ def survey(wish: Wish | None = None) -> list[LiveFileFound]:
     wish = wish or Wish()
     found: dict[tuple[int, int], LiveFileFound] = {}
     for folder in folders.everywhere():
-        theirs = str(folder).startswith("/proc/")
-        with contextlib.suppress(OSError), _opened(folder, theirs) as above:
+        # A folder that does not answer, or that lists a file that does not, is left out from there on.
+        with contextlib.suppress(OSError), OpenedFolder.at(folder) as above:
             _judge_all(above, folder, wish, found)
-            for name in filter(run_folder.NAME.fullmatch, os.listdir(above)):
-                with contextlib.suppress(OSError), run_folder.opened(name, above) as inner:
+            for name in above.names(run_folder.NAME):
+                with unless_silent(), above.folder(name) as inner:
                     _judge_all(inner, folder / name, wish, found)
     if wish.remove:
         run_folder.sweep()
@@ -96,27 +95,26 @@ def sweep() -> None:
     """Removes this user's stale files that nobody will ask for, and the folders of killed runs."""
     run_folder.sweep()
     for folder in folders.for_runs():
-        with contextlib.suppress(OSError), _opened(Path(folder), theirs=False) as above:
-            for name in filter(search.NAME.fullmatch, os.listdir(above)):
-                with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError), OpenedFolder.at(folder) as above:
+            for name in above.names(search.NAME):
+                with unless_silent():
                     _sweep_one(above, name)
 
 
-def _sweep_one(folder: int, name: str) -> None:
-    descriptor = os.open(name, _FLAGS, dir_fd=folder)
-    try:
-        its = os.fstat(descriptor)
-        if its.st_uid != os.geteuid() or not stat.S_ISREG(its.st_mode) or _wanted(descriptor):
+def _sweep_one(folder: OpenedFolder, name: str) -> None:
+    if folder.entry_status(name).st_uid != os.geteuid():
+        return
+    with folder.regular(name) as file:
+        its = file.status
+        if its.st_uid != os.geteuid() or _wanted(file):
             return
-        row = _header(descriptor)
+        row = _header(file)
         if row is None:  # a killed probe left it half made
             forgotten = _age(its) > _SWEPT_AFTER_SECONDS
         else:
             forgotten = bool(row["recorder_pid"]) or (not row["kept"] and _silent(row) > _SWEPT_AFTER_SECONDS)
-        if forgotten and os.path.samestat(its, os.stat(name, dir_fd=folder, follow_symlinks=False)):
-            os.unlink(name, dir_fd=folder)
-    finally:
-        os.close(descriptor)
+        if forgotten and os.path.samestat(its, folder.entry_status(name)):
+            folder.remove(name)
 
 
 def _silent(row: Any) -> float:
@@ -129,7 +127,7 @@ def _silent(row: Any) -> float:
 def mend(folder: Path) -> str:
     """The mend when the file system of a folder is full; "" when no stale live file is on it."""
     try:
-        device = folder.stat().st_dev
+        device = opening.status(folder).st_dev
     except OSError:
         return ""
     found = [file for file in stale() if file.device == device]
@@ -141,16 +139,15 @@ def mend(folder: Path) -> str:
     return f"`offheap clean` frees {size} of stale live files: {names}{more}"
 
 
-def _judge_all(folder: int, path: Path, wish: Wish, found: dict[tuple[int, int], LiveFileFound]) -> None:
+def _judge_all(
+    folder: OpenedFolder, path: Path, wish: Wish, found: dict[tuple[int, int], LiveFileFound]
+) -> None:
     """Adds the live files of an open folder that `found` does not have, by device and inode."""
     # A file in the folder of a run waits for its run, regardless of its writer.
     kept = run_folder.kept_by(folder) if run_folder.NAME.fullmatch(path.name) else ""
-    for name in sorted(os.listdir(folder)):
-        match = search.NAME.fullmatch(name)
-        if not match:
-            continue
-        with contextlib.suppress(OSError):
-            its = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    for name in folder.names(search.NAME):
+        with unless_silent():
+            its = folder.entry_status(name)
             # A link, a folder or a FIFO with such a name is no live file.
             if stat.S_ISREG(its.st_mode) and (its.st_dev, its.st_ino) not in found:
                 reason = kept or _not_ours(its.st_uid, wish) or _judge(folder, name, its, wish)
@@ -158,7 +155,7 @@ def _judge_all(folder: int, path: Path, wish: Wish, found: dict[tuple[int, int],
                     path / name,
                     its.st_dev,
                     status.user_name(its.st_uid),
-                    int(match[1]),
+                    int(name.split("-")[1]),
                     its.st_blocks * 512,
                     _age(its),
                     reason,
@@ -174,25 +171,28 @@ def _not_ours(uid: int, wish: Wish) -> str:
     return f"belongs to {status.user_name(uid)}: run offheap as that user or as root"
 
 
-def _judge(folder: int, name: str, its: os.stat_result, wish: Wish) -> str:
+def _judge(folder: OpenedFolder, name: str, its: os.stat_result, wish: Wish) -> str:
     """Why a file stays; "" for a stale file, which this removes if `wish` includes it."""
     try:
-        descriptor = os.open(name, _FLAGS, dir_fd=folder)
+        file = folder.regular(name)
+    except TimeoutError:
+        raise
     except OSError as error:
         return f"cannot be opened: {error.strerror}"
-    try:
-        if not os.path.samestat(os.fstat(descriptor), its):
-            return "has changed just now"
-        kept = _wanted(descriptor)
-        if not kept and _age(its) < wish.seconds:
-            kept = f"is younger than {format_duration(wish.seconds)}"
-        if not kept and wish.remove:
-            os.unlink(name, dir_fd=folder)
-        return kept
-    except OSError as error:
-        return f"cannot be removed: {error.strerror}"
-    finally:
-        os.close(descriptor)
+    with file:
+        try:
+            if not os.path.samestat(file.status, its):
+                return "has changed just now"
+            kept = _wanted(file)
+            if not kept and _age(its) < wish.seconds:
+                kept = f"is younger than {format_duration(wish.seconds)}"
+            if not kept and wish.remove:
+                folder.remove(name)
+            return kept
+        except TimeoutError:
+            raise
+        except OSError as error:
+            return f"cannot be removed: {error.strerror}"
 
 
 def _age(its: os.stat_result) -> float:
@@ -200,15 +200,15 @@ def _age(its: os.stat_result) -> float:
     return max(0.0, time.time() - its.st_mtime)
 
 
-def _wanted(descriptor: int) -> str:
+def _wanted(file: RegularFile) -> str:
     """Why an open file is still wanted; "" for a live file that nobody uses or may ask for."""
-    row = _header(descriptor)
+    row = _header(file)
     pid, recording, recorder = None, False, ""
     if row is not None:
         pid = recorded_process.find_process(int(row["pid"]), int(row["process_start"]))
         recording = row["state"] == State.RECORDING
         recorder = _recorder(row)
-    written = locks.is_written(descriptor)
+    written = file.timed(lambda: locks.is_written(file.descriptor))
     if pid and (written or recording):
         return f"PID {pid} records into it"
     if written:
@@ -216,22 +216,22 @@ def _wanted(descriptor: int) -> str:
     if written is None:
         return "its file system does not say whether a process writes to it"
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        file.timed(lambda: fcntl.flock(file.descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB))
     except BlockingIOError:
-        reader = locks.holder(descriptor)
+        reader = file.timed(lambda: locks.holder(file.descriptor))
         return f"PID {reader} reads it" if reader else "an offheap reads it"
     if recorder:
         return recorder
     if pid and not (row is not None and row["recorder_pid"]):
         return f"PID {pid} still runs, and its recording was stopped: read it, then delete it by hand"
     # A probe killed while it made the file has written nothing.
-    empty = row is None and not os.pread(descriptor, contract.HEADER_BYTES, 0).strip(b"\0")
+    empty = row is None and not file.read_at(0, contract.HEADER_BYTES).strip(b"\0")
     return "" if row is not None or empty else "not a live file, despite its name"
 
 
-def _header(descriptor: int) -> Any:
+def _header(file: RegularFile) -> Any:
     """The row of contract.HEADER; None if the file has no header."""
-    raw = os.pread(descriptor, contract.HEADER_BYTES, 0)
+    raw = file.read_at(0, contract.HEADER_BYTES)
     whole = len(raw) == contract.HEADER_BYTES and raw.startswith(contract.MAGIC)
     return np.frombuffer(raw, contract.HEADER, 1)[0] if whole else None
 
@@ -243,16 +243,3 @@ def _recorder(row: Any) -> str:
     here = int(row["recorder_namespace"]) == os.stat("/proc/self/ns/pid").st_ino
     alive = pid and here and recorded_process.alive(pid, int(row["recorder_start"]))
     return f"PID {pid}, the offheap that it was made for, still runs" if alive else ""
-
-
-@contextlib.contextmanager
-def _opened(folder: Path, theirs: bool) -> Iterator[int]:
-    """A descriptor of the folder; `theirs`: in a container a link in the path could lead to local files."""
-    if theirs:
-        descriptor = opening.folder(folder, listed=True)
-    else:
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
