@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
   offheap import heap.pb.gz                          pprof's, of any program
   offheap import nativemem.jfr                       of asprof -e nativemem
   offheap import mtrace.log --maps maps-4711         an older glibc needs maps
-  offheap import mtrace.log --maps 4711              the maps of PID 4711, which still runs
+  offheap import mtrace.log --maps 4711              or PID 4711, while it runs
   offheap import nmt-1.txt nmt-2.txt -o nmt.offheap  what grows between reports
 """
     parser.add_argument(

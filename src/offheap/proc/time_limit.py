@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import threading
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
@@ -56,7 +57,13 @@ class _Worker:
     def __init__(self, idle: list[_Worker]) -> None:
         self.calls: SimpleQueue[_Call] = SimpleQueue()
         self._idle = idle
-        threading.Thread(target=self._run, name="offheap reader", daemon=True).start()
+        # The thread inherits the mask.  A thread that blocks no signals could receive SIGTERM, which would
+        # end offheap while the main thread waits for that signal to pass it on (launch/signals.py).
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        try:
+            threading.Thread(target=self._run, name="offheap reader", daemon=True).start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def _run(self) -> None:
         while True:
