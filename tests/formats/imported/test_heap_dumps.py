@@ -114,7 +114,11 @@ def test_jeprofs_own_file_with_names(tmp_path: Path) -> None:
     whole, raw = heap_text.read([dump]), check(heap_text.read([path]))
     assert raw.interval_bytes == 4096
     assert raw.process["live_bytes"].tolist() == pytest.approx(whole.process["live_bytes"].tolist())
-    assert "__libc_start_call_main" in {frame.name for frame in raw.frames}
+    # jeprof names what it finds symbols of, and writes the address of other frames.
+    names = {line.decode().partition(" ")[2] for line in done.stdout.splitlines() if line.startswith(b"0x")}
+    named = {name for name in names if not name.startswith("0x")}
+    assert named
+    assert named <= {frame.name for frame in raw.frames}
 
 
 def test_the_map_beside_the_dumps_is_taken(tmp_path: Path) -> None:
