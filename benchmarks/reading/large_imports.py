@@ -57,7 +57,7 @@ class Cost(NamedTuple):
         return ", ".join(parts) or "-"
 
 
-# Of the whole command.
+# Bounds for the whole command.
 TARGETS = {"mtrace": Cost(30, 1e9), "jfr": Cost(10, 1e9), "jemalloc": Cost(3, 0)}
 
 

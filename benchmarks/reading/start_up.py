@@ -24,7 +24,7 @@ TARGET_MS = 150
 
 
 def cpu_ms(command: str) -> float:
-    """Of the process, user and system."""
+    """The CPU time of the process, user and system."""
     process = subprocess.Popen([sys.executable, *COMMANDS[command]], stdout=subprocess.DEVNULL)
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)

@@ -27,7 +27,7 @@ Kind = Literal["leak", "growing", "no leak", "cannot tell yet"]
 # Growth shows within the same time again whether it goes on; `where` uses the same factor for a warm-up.
 _TO_TELL_GROWTH = 2.0  # times the recording
 _YOUTH = 60.0  # seconds of a process's life, in which nearly everything grows (evidence.py)
-# Of the samples.  `power` takes losses as even over all sites, but a full table loses what comes last.
+# Share of the samples.  `power` takes losses as even over all sites, but a full table loses what comes last.
 _LOST = 0.01
 _NO_TIME = 1e-3  # seconds: an imported file is one moment, and any recording is longer
 _PATIENCE = 600.0  # seconds: if more are needed, finer sampling is better

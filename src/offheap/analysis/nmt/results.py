@@ -46,7 +46,7 @@ class Tracked:
 
     @property
     def reserved(self) -> int:
-        """Of all categories of the JVM, which its report calls Total."""
+        """The sum over the JVM's categories, which its report calls Total."""
         return sum(one.reserved for one in self.categories.values())
 
     @property

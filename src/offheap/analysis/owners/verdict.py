@@ -32,7 +32,7 @@ _OF_A_HALF = 2.0**1.5  # the error of a slope over half of the time
 _NATIVE: tuple[Kind, ...] = ("native-malloc", "direct-buffers", "native-mmap")
 # States of growth that is certain, and that may stop.
 _MAY_STOP = ("uncollected", "unjudged", "warming", "filling")
-# Of all growth, or more: new classes also need Java objects and the JVM's malloc, a thread its buffers.
+# Least share of all growth: new classes also need Java objects and the JVM's malloc, a thread buffers.
 _CAUSE = 0.1
 _A_THREAD = 1.0 * (1 << 20)  # bytes of RSS: the touched stack, the arena, and the JVM's data of the thread
 

@@ -48,7 +48,7 @@ _FEW = 0.1  # of the blocks that met a collection: this share may have been in u
 _OVERDUE = 2.0  # times the longest pause between two collections: then more garbage waits than ever before
 _MORE = 2.0  # times the highest level before a collection: the program's garbage never reached it
 _LIKELY = 0.5  # probability: growth goes on more likely than not
-# Of the middle third's rate, and of the site's growth: the level rises by less in the last third.
+# Share of the middle third's rate, and of the site's growth: the level rises by less in the last third.
 _SLOWED = 0.5
 _LEVELS = 6  # collections: two for each third of the time
 # Confidence of a leak if a collection of the old generation may still free what survived young ones, or if it

@@ -29,7 +29,7 @@ from offheap.recording.model import Recording
 ERAS = 24
 # They cut the time into six eras, two in each third: a scatter needs two values.
 _FEWEST_SNAPSHOTS = 5
-# Of the allocated bytes: a site that has less alive freed blocks, maybe its oldest.
+# Share of the allocated bytes: a site with less alive has freed blocks, maybe its oldest.
 _FREES_NOTHING = 0.9
 
 Boundaries = NDArray[np.int64]  # one per site

@@ -32,8 +32,8 @@ _SURE = 0.95  # probability that the site grows, corrected for the number of sit
 # Bytes of compiled code that a site of HotSpot's own threads may keep: ten times the most that such a site of
 # healthy programs kept (docs/verdicts.md).
 _COMPILED = 512 << 10
-# Of the eras in which survivors are expected.  With fewer, births are uneven: five samples, expected in about
-# four eras, lie in two at least.
+# Share of the eras in which survivors are expected.  With fewer, births are uneven: five samples, expected in
+# about four eras, lie in two at least.
 _POPULATED = 0.4
 
 # Shares: the rate of one third of the time over the rate of another.

@@ -64,7 +64,7 @@ class OwnersScreen(Overlay):
                     await asyncio.wait_for(self._over.wait(), pause)
 
     def _measured(self) -> tuple[OwnersOverTime, OwnersGrowth, float]:
-        # Of all threads: the inspection runs in one of its own.
+        # The CPU time of the process, since the inspection has a thread of its own.
         began = time.process_time()
         over, found = self._read()
         return over, found, time.process_time() - began
