@@ -103,7 +103,7 @@ def _history(reader: Any) -> Iterator[Any] | None:
     records = iter(reader.get_temporal_allocation_records(merge_threads=False))
     try:
         first = list(itertools.islice(records, 1))
-    except NotImplementedError:
+    except NotImplementedError:  # memray raises it for an aggregated capture
         return None
     return itertools.chain(first, records)
 
