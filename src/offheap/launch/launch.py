@@ -94,6 +94,7 @@ class _Run:
     outcomes: list[Outcome] = field(default_factory=list)
     problems: list[UserError] = field(default_factory=list)
     _done: set[Path] = field(default_factory=set)  # live files that have their recording
+    _announced: set[tuple[int, Path]] = field(default_factory=set)
 
     def follow_program(self) -> None:
         """Records until the program and the JVM have ended, the time is up, or a signal asks to stop."""
@@ -162,7 +163,9 @@ class _Run:
 
         if file.jvm:
             self._done.add(file.path)
-        if file.pid is not None and duration is None:
+        if file.pid is not None and duration is None and (file.pid, output) not in self._announced:
+            # A process that becomes a JVM late is recorded anew, under the same name.
+            self._announced.add((file.pid, output))
             self.settings.say(f"recording PID {file.pid} to {output}")
         try:
             with sole_recorder(file.path, file.pid):

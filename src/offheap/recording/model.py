@@ -244,8 +244,9 @@ class Collections:
     """The JVM's garbage collections while the recording ran: a row is one, or several of a kind in a row.
 
     since   seconds since the start, from which on they were counted
-    kinds   young: of the young generation alone; concurrent: a pause of a cycle over the whole heap beside
-            the program; full: over the whole heap while the program stood still
+    kinds   young: of the young generation alone; concurrent: a cycle over the whole heap beside the program,
+            of G1 a pause of one; full: over the whole heap while the program stood still, or by generational
+            ZGC after it promoted all objects
     begun   seconds since the start: of the row's last collection
     ended   likewise
     counts  how many

@@ -10,6 +10,7 @@ import pytest
 from harness.jvms.heap_cases import PROGRAMS, Setting, of_place, record
 from harness.jvms.zoo import Zoo
 from harness.warm_command import warm
+from offheap.recording.storage.reader import load
 
 pytestmark = pytest.mark.usefixtures("probe_library")
 SECONDS = 12.0
@@ -48,6 +49,39 @@ def test_garbage_that_waits_for_an_old_collection_is_no_leak(
     heap = ("-Xmx512m", "-Dcollect=never", "-XX:MaxTenuringThreshold=0")
     result = record(program, setting, zoo, tmp_path, heap=heap, collect=False)
     assert not result.suspects("leak"), result.suspects("leak")
+
+
+@pytest.mark.parametrize("name", ["sessions", "batch"])
+def test_garbage_that_generational_zgc_keeps_followed_is_no_leak(
+    name: str, zoo: Zoo, jre: Callable[[int], Path], tmp_path: Path
+) -> None:
+    """Without a collection that promotes all objects first, its collections free no young followed object."""
+    jre(25)
+    heap = ("-Xmx64m", "-Dcollect=never")
+    result = record(PROGRAMS[name], Setting(25, "ZGC", "run"), zoo, tmp_path, heap=heap, collect=False)
+    recording = load(result.path)
+    assert recording.collections is not None
+    assert len(recording.collections.kinds) > 0, "collections ran"
+    found = result.java_heap
+    assert not result.suspects("leak")
+    assert not result.suspects("growing")
+    assert "generational ZGC keeps them until they are old" in found["undecided"]
+    assert found["survivors"]["bytes"]["high"] == 0
+
+
+def test_what_zgc_meets_is_what_was_born_before_its_cycle(
+    zoo: Zoo, jre: Callable[[int], Path], tmp_path: Path
+) -> None:
+    """Garbage that a program makes while ZGC marks is not freed by that cycle, and not called live."""
+    jre(17)
+    heap = ("-Xmx256m", "-Dcollect=never")
+    result = record(PROGRAMS["batch"], Setting(17, "ZGC", "run"), zoo, tmp_path, heap=heap, collect=False)
+    recording = load(result.path)
+    known = recording.collections
+    assert known is not None
+    cycles = [known.ended[row] - known.begun[row] for row, kind in enumerate(known.kinds)]
+    assert cycles
+    assert min(cycles) > 0.0005, "a cycle marks for longer than a pause takes"
 
 
 def test_a_collection_on_request_settles_it(zoo: Zoo, jre: Callable[[int], Path], tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from harness.paths import DATA, JAVA
 from harness.warm_command import warm
 from offheap.jvm.counters import hsperfdata
 from offheap.jvm.counters.collection_log import CollectionLog, kind_of
+from offheap.jvm.counters.cycles import Cycles
 from offheap.jvm.listener.collection import collect
 from offheap.recording.storage.reader import load
 
@@ -58,7 +60,7 @@ def test_a_cycle_of_shenandoah_goes_over_the_whole_heap() -> None:
         (17, "Parallel", "full"),
         (21, "Serial", "full"),
         (17, "Z", "concurrent"),
-        (25, "Z", "concurrent"),
+        (25, "Z", "full"),
         (21, "Shenandoah", "full"),
         (25, "G1", "full"),
     ],
@@ -91,6 +93,82 @@ def test_a_collection_is_seen_when_it_ran(
     for _, began, ended, count in whole:
         assert before - 0.1 <= began <= ended <= after - 0.3
         assert count >= 1
+
+
+@pytest.mark.parametrize(
+    ("version", "options", "kind"),
+    [
+        (17, (), "concurrent"),
+        (21, (), "concurrent"),
+        (21, ("-XX:+ZGenerational",), "full"),
+        (25, (), "full"),
+    ],
+)
+def test_a_cycle_of_zgc_is_one_collection(
+    version: int, options: tuple[str, ...], kind: str, jre: Callable[[int], Path], waiting_classes: Path
+) -> None:
+    """The JVM counts three to eight pauses; a poll sees the first ones before the cycle has ended."""
+    zgc = ("-XX:-UseSerialGC", "-XX:+UseZGC", *options)
+    with waiting_jvm(jre(version), waiting_classes, *zgc) as jvm, closing(CollectionLog(jvm.pid)) as log:
+        log.poll()
+        spans = []
+        for _ in range(2):
+            before = time.monotonic()
+            with ThreadPoolExecutor(1) as executor:
+                asked = executor.submit(collect, jvm.pid)
+                while not asked.done():
+                    log.poll()
+            time.sleep(0.1)
+            log.poll()
+            spans.append((before, time.monotonic()))
+        rows = [row for row in log.take() if row[0] != "young"]
+        heaps = log.take_heaps()
+    assert [(row[0], row[3]) for row in rows] == [(kind, 1)] * 4, "two for each request"
+    for number, (_, began, ended, _) in enumerate(rows):
+        before, after = spans[number // 2]
+        assert before - 0.1 <= began < ended <= after
+    assert len(heaps) == 4, "one reading for each cycle, at rest"
+
+
+def test_without_a_rest_so_many_pauses_have_a_whole_cycle() -> None:
+    cycles = Cycles.of("Z concurrent cycle pauses")
+    assert cycles
+    cycles.add(1.0, 1.1, 1)
+    assert cycles.take(at_rest=False) is None
+    cycles.add(2.0, 2.1, 3)
+    assert cycles.take(at_rest=False) is None, "the first may be the last of its cycle, and marking may go on"
+    cycles.add(3.0, 3.1, 1)
+    assert cycles.take(at_rest=False) == (1.0, 3.1)
+    cycles.add(4.0, 4.1, 3)
+    assert cycles.take(at_rest=True) == (4.0, 4.1)
+    assert cycles.take(at_rest=True) is None
+
+
+def test_a_pause_more_belongs_to_the_cycle_and_a_cycle_without_begin_is_none() -> None:
+    cycles = Cycles.of("ZGC major collection pauses")
+    assert cycles
+    cycles.add(0.5, 0.6, 2)
+    assert cycles.take(at_rest=True) is None, "it began before the first poll"
+    cycles.add(1.0, 1.1, 5)
+    cycles.add(2.0, 2.1, 1)
+    assert cycles.take(at_rest=True) == (1.0, 2.1)
+
+
+@pytest.mark.parametrize(
+    "name", ["", "copy", "G1 stop-the-world phases", "Shenandoah full", "ZGC new pauses"]
+)
+def test_collections_that_the_jvm_counts_need_no_cycles(name: str) -> None:
+    assert Cycles.of(name) is None
+
+
+def test_only_a_major_cycle_of_some_causes_promotes() -> None:
+    major, single = Cycles.of("ZGC major collection pauses"), Cycles.of("Z concurrent cycle pauses")
+    assert major
+    assert single
+    assert major.promotes("System.gc()")
+    assert not major.promotes("Proactive")
+    assert not major.promotes("Allocation Stall")
+    assert not single.promotes("System.gc()")
 
 
 def test_many_collections_between_two_takings_become_few_rows() -> None:

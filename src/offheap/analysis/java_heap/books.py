@@ -12,14 +12,11 @@ the garbage beside them, and with all of each page (zServiceability.cpp, JDK 11 
 
 from __future__ import annotations
 
-import numpy as np
-
 from offheap.analysis.java_heap.results import Books
-from offheap.analysis.java_heap.settled.last_collection import Ran
+from offheap.analysis.java_heap.settled.last_collection import Ran, heap_after
 from offheap.analysis.statistics.estimate import Estimate
-from offheap.analysis.verdicts.survival import CLOCK_SECONDS
 from offheap.quantities import format_size
-from offheap.recording.model import HeapInUse, Recording
+from offheap.recording.model import Recording
 
 SOURCE = "hsperfdata"
 # Bytes of the JVM's own objects after its start: archived ones, mirrors, interned strings, those of class
@@ -36,22 +33,13 @@ _FROM_THE_START = 3.0
 
 def books(recording: Recording, estimate: Estimate, known: Ran) -> Books | None:
     """None: no collection ran, or the JVM does not tell the heap in use after it."""
-    in_use = recording.heap
-    if not len(in_use.times) or not len(known.until):
+    after = heap_after(recording, float(known.ended[known.until.argmax()])) if len(known.until) else None
+    if after is None:
         return None
-    at = _reading(in_use, float(known.ended[known.until.argmax()]))
-    heap, seconds = float(in_use.bytes[at]), float(in_use.times[at])
-    if heap <= 0:
-        return None
+    heap, seconds = after
     explained = Estimate(estimate.estimate / heap, estimate.low / heap, estimate.high / heap)
     agrees, why = _compare(recording, estimate, heap)
     return Books(heap, SOURCE, seconds, estimate, explained, agrees, why)
-
-
-def _reading(in_use: HeapInUse, ended: float) -> int:
-    """The first one after the end of a collection; the last one where the recording ended with it."""
-    after = int(np.searchsorted(in_use.times, ended - CLOCK_SECONDS, "left"))
-    return min(after, len(in_use.times) - 1)
 
 
 def _compare(recording: Recording, estimate: Estimate, heap: float) -> tuple[bool, str]:

@@ -7,7 +7,7 @@ from offheap.analysis.java_heap.classes import classes, totals
 from offheap.analysis.java_heap.java_ranking import java_ranking, without_objects
 from offheap.analysis.java_heap.over_time import after_collections
 from offheap.analysis.java_heap.results import JavaHeapReport
-from offheap.analysis.java_heap.settled.last_collection import Ran, ran
+from offheap.analysis.java_heap.settled.last_collection import Ran, lacking, ran
 from offheap.quantities import format_count, format_size
 from offheap.recording.model import JavaHeap, Recording
 
@@ -51,8 +51,8 @@ def undecided(recording: Recording) -> str:
         return "cannot tell: Java objects were not followed (--java-heap)"
     if heap.state != "followed":
         return f"cannot tell: {_STATES[heap.state]}"
-    if not len(ran(recording).until):
-        return "cannot tell yet: no collection ran; --gc asks for one"
+    if why := lacking(recording):
+        return f"cannot tell yet: {why}; --gc asks for one"
     return ""
 
 
@@ -70,8 +70,8 @@ def _coverage(recording: Recording, heap: JavaHeap, known: Ran) -> tuple[str, ..
         )
     if lost := recording.info.lost.get("lost_objects", 0):
         said.append(f"{format_count(lost)} sampled objects found no place: live bytes are too low")
-    if not len(known.until):
-        said.append("no collection ran: of no object it is known whether it is live")
+    if why := lacking(recording):
+        said.append(f"of no object it is known whether it is live: {why}")
     elif not known.kinds:
         said.append("the kinds of collections are not known: garbage of the old generation may count as live")
     elif (known.last_whole or 0) <= 0:

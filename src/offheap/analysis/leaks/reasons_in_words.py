@@ -90,7 +90,8 @@ def why(judged: Judgements, sites: SiteTable, number: int, unit: RateUnit, thing
         case Reason.UNCOLLECTED:
             return f"live bytes grow by {rate}, but no collection ran that could have freed it: {amounts}"
         case Reason.NO_COLLECTION:
-            return f"no collection ran: none of the {format_size(allocated)} allocated is known to be live"
+            known = f"none of the {format_size(allocated)} allocated is known to be live"
+            return f"no collection ran that could have freed it: {known}"
         case Reason.BIRTHS_UNKNOWN:
             unknown = f"whether old {thing}s stay is not in the files"
             return f"live bytes grow by {rate}; {unknown}: {amounts}"

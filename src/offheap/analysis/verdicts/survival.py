@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offheap.analysis.statistics.estimates import Floats
+from offheap.analysis.verdicts.promotion import keeps_young_garbage, of_promoted
 from offheap.recording.model import CollectionKind, Collections, Recording
 
 _FEWEST = 5  # sampled blocks
@@ -91,8 +92,14 @@ def passed(ran: Collections, end: float) -> Floats:
 
 
 def collections(recording: Recording) -> Collections | None:
-    """The collections that the recorder followed; else those between two readings of the JVM's counters."""
-    return recording.collections or _between_readings(recording)
+    """The collections that the recorder followed; else those between two readings of the JVM's counters.
+
+    Of generational ZGC, those that free what they find dead.
+    """
+    found = recording.collections or _between_readings(recording)
+    if found is None or not keeps_young_garbage(recording.info):
+        return found
+    return of_promoted(found, causes_known=recording.collections is not None)
 
 
 def _between_readings(recording: Recording) -> Collections | None:

@@ -5,12 +5,13 @@ second, and it asks the JVM nothing.  HotSpot also writes when its last collecti
 late poll costs no precision.
 
 young       the young generation alone
-concurrent  the whole heap, while the program runs: each pause of a cycle is counted.  A block whose object
-            dies after the begin of the cycle waits for the next one.
-full        the whole heap, while the program is stopped
+concurrent  the whole heap, while the program runs: a cycle of ZGC or Shenandoah, each pause of one of G1.
+            A block whose object dies after the begin of the cycle waits for the next one.
+full        the whole heap, while the program is stopped; a cycle of generational ZGC that promotes all first
 
 The same file tells the heap in use at the end of a collection: survivors and the old generation, or all of
-a heap without generations.  That is read at the first poll that finds all collectors at rest.
+a heap without generations.  That is read at the first poll that finds all collectors at rest; ZGC, which
+rests between the pauses of a cycle, names the cause of a collection for as long as a cycle runs.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from offheap.jvm.counters import gauges, hsperfdata
+from offheap.jvm.counters.cycles import Cycles
 from offheap.proc import maps, status
 
 _LONG_BYTES = 8
@@ -36,6 +38,10 @@ _COLLECTOR = re.compile(r"sun\.gc\.collector\.(\d+)\.invocations", re.ASCII)
 # Shenandoah counts each cycle as the "partial" one; in generational mode also the young ones.
 _GENERATIONAL = re.compile(r"-XX:ShenandoahGCMode=generational")
 
+_CAUSES = ("sun.gc.cause", "sun.gc.lastCause")
+_CAUSE_BYTES = 40  # at most
+_NO_CAUSE = "No GC"
+
 # (kind, begin and end by time.monotonic(), number of this kind since the row before).
 Row = tuple[str, float, float, int]
 
@@ -47,6 +53,7 @@ class _Collector:
     count_at: int  # offsets in the file
     entry_at: int
     exit_at: int
+    cycles: Cycles | None  # where the JVM counts pauses
 
     @property
     def places(self) -> tuple[int, int, int]:
@@ -68,6 +75,7 @@ class CollectionLog:
         self._polled = time.monotonic()
         self._rows: list[Row] = []
         self._spaces: list[int] = []  # offsets in the file
+        self._causes: list[int] = []  # likewise: of the present and of the last one; [] without cycles
         self._first, self._size = 0, 0  # of the bytes that hold all counters
         self._collected = False  # since the heap was read
         self._heaps: list[tuple[float, int]] = []
@@ -134,8 +142,10 @@ class CollectionLog:
         began = performance.values.get("sun.rt.createVmBeginTime")
         self._collectors, self._order = collectors, performance.order
         self._spaces = [performance.places[name] for name in gauges.spaces(performance)]
-        places = [*self._spaces, *(place for each in collectors for place in each.places)]
-        self._first, self._size = min(places), max(places) + _LONG_BYTES - min(places)
+        cycles = any(each.cycles for each in collectors)
+        self._causes = [performance.places[name] for name in _CAUSES if cycles and name in performance.places]
+        places = [*self._spaces, *self._causes, *(place for each in collectors for place in each.places)]
+        self._first, self._size = min(places), max(places) + max(_LONG_BYTES, _CAUSE_BYTES) - min(places)
         if self._size > _MOST_BYTES:
             self.close()
             raise ValueError("counters too far apart")
@@ -156,13 +166,29 @@ class CollectionLog:
         counters = self._copy()
         for collector, count in changed:
             self._add(collector, count, counters, now)
+        at_rest = self._at_rest(counters)
+        for collector in self._collectors:
+            self._add_cycle(collector, at_rest, counters)
+        if at_rest and self._collected:
+            self._read_heap(now)
+
+    def _add_cycle(self, collector: _Collector, at_rest: bool, counters: bytes) -> None:
+        cycles = collector.cycles
+        found = cycles.take(at_rest=at_rest) if cycles else None
+        if cycles is None or found is None:
+            return
+        # The last cause is that of a cycle that has ended.
+        cause = self._text(counters, self._causes[-1]) if at_rest and self._causes else ""
+        self._rows.append(("full" if cycles.promotes(cause) else collector.kind, *found, 1))
+
+    def _at_rest(self, counters: bytes) -> bool:
+        if self._causes and self._text(counters, self._causes[0]) != _NO_CAUSE:
+            return False
         # HotSpot writes the spaces before it notes the end of a collection.
-        at_rest = all(
+        return all(
             self._long(counters, each.exit_at) >= self._long(counters, each.entry_at)
             for each in self._collectors
         )
-        if at_rest and self._collected:
-            self._read_heap(now)
 
     def _add(self, collector: _Collector, count: int, counters: bytes, now: float) -> None:
         entry, end = self._long(counters, collector.entry_at), self._long(counters, collector.exit_at)
@@ -173,7 +199,11 @@ class CollectionLog:
             began, ended = self._polled, now
         elif ended is None or ended < began:
             ended = now
-        self._rows.append((collector.kind, began, ended, max(count - collector.count, 1)))
+        more = max(count - collector.count, 1)
+        if collector.cycles is None:
+            self._rows.append((collector.kind, began, ended, more))
+        else:
+            collector.cycles.add(began if more == 1 else min(began, self._polled), ended, more)
         collector.count = count
         self._collected = True
 
@@ -200,6 +230,9 @@ class CollectionLog:
         assert self._source
         return self._source.read(self._first, self._size)
 
+    def _text(self, counters: bytes, place: int) -> str:
+        return counters[place - self._first :][:_CAUSE_BYTES].split(b"\0")[0].decode("ascii", "replace")
+
     def _long(self, counters: bytes, place: int) -> int:
         value: int = struct.unpack_from(self._order + "q", counters, place - self._first)[0]
         return value
@@ -214,8 +247,9 @@ def _collectors(performance: hsperfdata.PerfData) -> list[_Collector]:
         prefix = name.removesuffix("invocations")
         places = [performance.places.get(f"{prefix}{key}") for key in ("lastEntryTime", "lastExitTime")]
         entry, end = (place if place is not None else performance.places[name] for place in places)
-        kind = kind_of(int(match[1]), performance.text(f"{prefix}name"), performance.vm_arguments)
-        found.append(_Collector(kind, value, performance.places[name], entry, end))
+        called = performance.text(f"{prefix}name")
+        kind = kind_of(int(match[1]), called, performance.vm_arguments)
+        found.append(_Collector(kind, value, performance.places[name], entry, end, Cycles.of(called)))
     return found
 
 

@@ -27,7 +27,7 @@ Value = int | str
 class PerfData:
     """The named values of one JVM: longs as int, strings as str.
 
-    places  offset of each long in the file, for repeated reads of a few of them
+    places  offset of each value in the file, for repeated reads of a few of them
     order   byte order, as `struct` writes it
     """
 
@@ -87,6 +87,7 @@ def parse(raw: bytes) -> PerfData:
             places[name] = offset + data_at
         elif kind == ord("B") and vector:
             values[name] = entry[data_at : data_at + vector].split(b"\0")[0].decode("utf-8", "replace")
+            places[name] = offset + data_at
         offset += length
     return PerfData(values, places, order)
 

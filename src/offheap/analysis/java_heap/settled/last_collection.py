@@ -7,13 +7,26 @@ young collections only may be garbage that waits for a collection of the whole h
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from offheap.analysis.statistics.estimates import Floats
+from offheap.analysis.verdicts.promotion import keeps_young_garbage
 from offheap.analysis.verdicts.survival import CLOCK_SECONDS, collections, passed
-from offheap.recording.model import CollectionKind, Collections, Info, JavaHeap, Recording
+from offheap.recording.model import CollectionKind, JavaHeap, Recording
+
+# Young collections after which an object is old at the latest: MaxTenuringThreshold.  ZGC chooses fewer by
+# what it finds (compute_tenuring_threshold in zGeneration.cpp), and does not tell how many.
+_MOST_YOUNG = 15
+# Followed objects may take this much of the heap in use.  HotSpot's sampler errs by up to 16 % (JDK 11,
+# arrays that do not fit into a TLAB).
+_MOST_EXPLAINED = 1.25
+_ROUNDING = (
+    8 << 20
+)  # bytes: the JVM counts regions as a whole, and objects die between collection and reading
+_STANDARD_ERRORS = 3.0  # chance exceeds them once in 700 recordings
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +57,57 @@ class Ran:
 
 
 def ran(recording: Recording) -> Ran:
-    """`recording`: the whole one, whose Java objects are a part."""
+    """`recording`: the whole one, whose Java objects are a part.
+
+    None where the survivors contradict the heap in use: what the collector frees then stays followed.
+    """
+    found = _ran(recording)
+    return Ran(np.zeros(0), np.zeros(0), ()) if _contradicted(recording, found) else found
+
+
+def lacking(recording: Recording) -> str:
+    """Why `ran` has no collection; "" if it has one."""
+    if len(ran(recording).until):
+        return ""
+    if len(_ran(recording).until):
+        return "followed objects take more than the JVM counts in use, so it is not known which are live"
+    if recording.collections is not None and recording.collections.kinds:
+        return (
+            "no collection ran that frees followed objects (generational ZGC keeps them until they are old)"
+        )
+    return "no collection ran"
+
+
+def heap_after(recording: Recording, ended: float) -> tuple[float, float] | None:
+    """The heap in use after a collection, bytes, and when the JVM said so; None if it does not say."""
+    in_use = recording.heap
+    if not len(in_use.times):
+        return None
+    # The first reading after the end; the last one where the recording ended with it.
+    after = int(np.searchsorted(in_use.times, ended - CLOCK_SECONDS, "left"))
+    at = min(after, len(in_use.times) - 1)
+    used = float(in_use.bytes[at])
+    return (used, float(in_use.times[at])) if used > 0 else None
+
+
+def _contradicted(recording: Recording, found: Ran) -> bool:
+    if recording.java is None or not len(found.until):
+        return False
+    after = heap_after(recording, float(found.ended[found.until.argmax()]))
+    if after is None:
+        return False
+    live = recording.java.live
+    some = live[live["birth"] < found.last]
+    size, probability = some["size"].astype(np.float64), some["probability"].astype(np.float64)
+    error = math.sqrt(float((size**2 * (1 - probability) / probability**2).sum()))
+    least = float((size / probability).sum()) - _STANDARD_ERRORS * error
+    return least > after[0] * _MOST_EXPLAINED + _ROUNDING
+
+
+def _ran(recording: Recording) -> Ran:
     heap = recording.info.java_heap or JavaHeap("requested")
     nothing = np.zeros(0)
     known = collections(recording)
-    if known is not None and _keeps_young_garbage(recording.info):
-        known = _without_young(known)
     if known is not None:
         # A concurrent cycle finds the objects that were dead at its start, or at a time that `passed` knows.
         until = np.minimum(passed(known, np.inf), heap.swept)
@@ -58,34 +116,11 @@ def ran(recording: Recording) -> Ran:
             order = np.flatnonzero(swept)[np.argsort(until[swept], kind="stable")]
             kinds = tuple(known.kinds[row] for row in order.tolist())
             return Ran(until[order], known.ended[order], kinds)
-    if heap.collections and heap.collected > 0:
+    # The probe cannot tell which collection promoted an object.
+    if heap.collections and heap.collected > 0 and not keeps_young_garbage(recording.info):
         one = np.array([heap.collected])
         return Ran(one, np.array([max(heap.swept, heap.collected)]), ())
     return Ran(nothing, nothing, ())
-
-
-def _keeps_young_garbage(info: Info) -> bool:
-    """Whether young collections free nothing that the probe follows.
-
-    Generational ZGC keeps what a weak reference leads to until it collects the old generation (JDK-8375615).
-    JDK 21 and 22 need a flag for it, 23 has a flag against it, and 24 has no other ZGC.
-    """
-    flags = info.jvm_flags
-    if "-XX:+UseZGC" not in flags or "-XX:-ZGenerational" in flags:
-        return False
-    major = info.java_version.partition(".")[0]
-    return "-XX:+ZGenerational" in flags or (major.isdecimal() and int(major) >= 23)
-
-
-def _without_young(known: Collections) -> Collections:
-    old = np.array([kind != "young" for kind in known.kinds], np.bool_)
-    return Collections(
-        since=known.since,
-        kinds=tuple(kind for kind in known.kinds if kind != "young"),
-        begun=known.begun[old],
-        ended=known.ended[old],
-        counts=known.counts[old],
-    )
 
 
 def as_of(java: Recording, until: float) -> Recording:

@@ -17,6 +17,8 @@ _JAVA = re.compile(
 _LAMBDA = re.compile(r"\$\$Lambda(?:\$\d+)?[./+](?:0x[0-9a-f]+|\d+)(?=\.|$)")
 _HIDDEN = re.compile(r"[./+]0x[0-9a-f]+(?=\.[^\W\d])")
 _LIBRARY = re.compile(r"(?:^|/)(lib[^/\s]*\.so(?:\.\d+)*|[^/\s]+\.so(?:\.\d+)*)(?:\+0x[0-9a-f]+)?$")
+# The version of a symbol, and the address that jeprof adds where a name has two.
+_VERSION = re.compile(r"@@?[A-Z][A-Z_]*[\d.]*(?:<[0-9a-f]+>)?$")
 # What async-profiler's `ann` option appends: interpreted, compiled (j, 1: by C1), inlined; kernel.
 _ANNOTATION = re.compile(r"_\[([0ijk1])\]$")
 _KINDS: dict[str, Kind] = {"0": "java", "i": "java", "j": "java", "1": "java", "k": "kernel"}
@@ -42,4 +44,5 @@ def frame(name: str, module: str = "", file: str = "", line: int = 0, inlined: b
         module = library[1]
     if kind == "native" and module == "libjvm.so":
         kind = "jvm"
-    return Frame(demangle(plain(name)) if name.startswith("_") else name, kind, module, file, line, inlined)
+    plainly = demangle(plain(name)) if name.startswith("_") else _VERSION.sub("", name)
+    return Frame(plainly, kind, module, file, line, inlined)
