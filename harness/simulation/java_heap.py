@@ -187,7 +187,7 @@ class JavaProcess:
             thinned=thinned,
             collections=len(self.collections),
             collected=last,
-            swept=last + PAUSE + SWEEP if last else 0.0,
+            swept=self.duration,  # the probe sweeps at the end
         )
 
     def _heap(self) -> HeapInUse:

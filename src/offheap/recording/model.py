@@ -245,11 +245,12 @@ class Collections:
 
     since   seconds since the start, from which on they were counted
     kinds   young: of the young generation alone; concurrent: a cycle over the whole heap beside the program,
-            of G1 a pause of one; full: over the whole heap while the program stood still, or by generational
-            ZGC after it promoted all objects
+            of G1 a pause of one; full: over the whole heap while the program stood still, or by a
+            generational collector over all generations
     begun   seconds since the start: of the row's last collection
     ended   likewise
     counts  how many
+    collector  "G1", "generational ZGC", or "" for another one and where it is not known
     """
 
     since: float
@@ -257,6 +258,7 @@ class Collections:
     begun: NDArray[np.float64]
     ended: NDArray[np.float64]
     counts: NDArray[np.int64]
+    collector: str = ""
 
 
 @dataclass(frozen=True)

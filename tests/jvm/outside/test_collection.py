@@ -13,11 +13,13 @@ from typing import Any
 import pytest
 
 from harness.command_line import offheap
+from harness.jvms.waiting_jvm import waiting_jvm
 from harness.paths import JAVA
 from harness.warm_command import warm
 from offheap.analysis.live.view import SiteNow
 from offheap.inspect.over_time import jvm_counters
 from offheap.jvm.listener.collection import collect
+from offheap.launch import ending
 from offheap.live.follower import Follower
 from offheap.probe import control
 from offheap.recording.capture.live_source import follow
@@ -155,3 +157,19 @@ def test_gc_of_a_finished_recording_is_refused(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert "attach --gc" in done.stderr
     assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_jvm_that_ignores_the_request_has_not_collected(
+    jre: Callable[[int], Path], waiting_classes: Path
+) -> None:
+    """Shenandoah obeys -XX:+DisableExplicitGC, the other collectors do not."""
+    options = ("-XX:-UseSerialGC", "-XX:+UnlockExperimentalVMOptions", "-XX:+UseShenandoahGC")
+    with waiting_jvm(jre(17), waiting_classes, *options, "-XX:+DisableExplicitGC") as jvm:
+        said: list[str] = []
+        assert not ending.collect(jvm.pid, said.append)
+        (line,) = said
+        assert f"no collection: PID {jvm.pid} ignored the request" in line
+        assert "-XX:+DisableExplicitGC" in line
+    with waiting_jvm(jre(17), waiting_classes, *options) as jvm:
+        assert ending.collect(jvm.pid, said.append)
+    assert len(said) == 1

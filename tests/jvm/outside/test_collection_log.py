@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import struct
 import subprocess
 import time
 from collections import Counter
@@ -21,7 +22,8 @@ from harness.jvms.waiting_jvm import waiting_jvm
 from harness.paths import DATA, JAVA
 from harness.warm_command import warm
 from offheap.jvm.counters import hsperfdata
-from offheap.jvm.counters.collection_log import CollectionLog, kind_of
+from offheap.jvm.counters.collection_log import CollectionLog, _Collector
+from offheap.jvm.counters.collectors import family, kind_of
 from offheap.jvm.counters.cycles import Cycles
 from offheap.jvm.listener.collection import collect
 from offheap.recording.storage.reader import load
@@ -46,11 +48,23 @@ def test_collectors_are_told_apart(sample: str, kinds: dict[int, str]) -> None:
         assert kind_of(number, name, performance.vm_arguments) == kind
 
 
-def test_a_cycle_of_shenandoah_goes_over_the_whole_heap() -> None:
-    assert kind_of(0, "Shenandoah partial") == "concurrent"
-    assert kind_of(0, "Shenandoah partial", "-Xmx1g -XX:ShenandoahGCMode=generational") == "young"
-    assert kind_of(1, "Shenandoah full") == "full"
+def test_collectors_by_name() -> None:
+    generational = "-Xmx1g -XX:ShenandoahGCMode=generational"
+    assert kind_of(1, "Shenandoah full") == "concurrent"
+    assert kind_of(1, "Shenandoah full", generational) == "young", "most of its cycles are young ones"
     assert kind_of(2, "CMS stop-the-world phases") == "concurrent"
+    assert kind_of(2, "stop-the-world") == "concurrent"
+    assert kind_of(1, "MSC") == "full"
+    assert kind_of(1, "Parallel full collection pauses") == "full"
+    assert kind_of(1, "G1 full collection pauses") == "full"
+    assert kind_of(1, "a new one") == "young"
+
+
+def test_families_that_judging_has_to_know() -> None:
+    assert family(["G1 young collection pauses", "G1 concurrent cycle pauses"]) == "G1"
+    assert family(["ZGC minor collection pauses", "ZGC major collection pauses"]) == "generational ZGC"
+    assert family(["Z concurrent cycle pauses"]) == ""
+    assert family([]) == ""
 
 
 @pytest.mark.parametrize(
@@ -61,7 +75,7 @@ def test_a_cycle_of_shenandoah_goes_over_the_whole_heap() -> None:
         (21, "Serial", "full"),
         (17, "Z", "concurrent"),
         (25, "Z", "full"),
-        (21, "Shenandoah", "full"),
+        (21, "Shenandoah", "concurrent"),
         (25, "G1", "full"),
     ],
 )
@@ -98,18 +112,20 @@ def test_a_collection_is_seen_when_it_ran(
 @pytest.mark.parametrize(
     ("version", "options", "kind"),
     [
-        (17, (), "concurrent"),
-        (21, (), "concurrent"),
-        (21, ("-XX:+ZGenerational",), "full"),
-        (25, (), "full"),
+        (17, ("-XX:+UseZGC",), "concurrent"),
+        (21, ("-XX:+UseZGC", "-XX:+ZGenerational"), "full"),
+        (25, ("-XX:+UseZGC",), "full"),
+        (11, ("-XX:+UseShenandoahGC",), "concurrent"),
+        (17, ("-XX:+UseShenandoahGC",), "concurrent"),
+        (25, ("-XX:+UseShenandoahGC", "-XX:ShenandoahGCMode=generational"), "full"),
     ],
 )
-def test_a_cycle_of_zgc_is_one_collection(
+def test_a_cycle_beside_the_program_is_one_collection(
     version: int, options: tuple[str, ...], kind: str, jre: Callable[[int], Path], waiting_classes: Path
 ) -> None:
-    """The JVM counts three to eight pauses; a poll sees the first ones before the cycle has ended."""
-    zgc = ("-XX:-UseSerialGC", "-XX:+UseZGC", *options)
-    with waiting_jvm(jre(version), waiting_classes, *zgc) as jvm, closing(CollectionLog(jvm.pid)) as log:
+    """The JVM counts its pauses or phases; a poll sees the first ones before the cycle has ended."""
+    flags = ("-XX:-UseSerialGC", "-XX:+UnlockExperimentalVMOptions", *options)
+    with waiting_jvm(jre(version), waiting_classes, *flags) as jvm, closing(CollectionLog(jvm.pid)) as log:
         log.poll()
         spans = []
         for _ in range(2):
@@ -154,21 +170,88 @@ def test_a_pause_more_belongs_to_the_cycle_and_a_cycle_without_begin_is_none() -
     assert cycles.take(at_rest=True) == (1.0, 2.1)
 
 
-@pytest.mark.parametrize(
-    "name", ["", "copy", "G1 stop-the-world phases", "Shenandoah full", "ZGC new pauses"]
-)
+@pytest.mark.parametrize("name", ["", "copy", "G1 stop-the-world phases", "ZGC new pauses"])
 def test_collections_that_the_jvm_counts_need_no_cycles(name: str) -> None:
     assert Cycles.of(name) is None
 
 
-def test_only_a_major_cycle_of_some_causes_promotes() -> None:
+def test_only_some_causes_collect_all_generations() -> None:
+    generational = "-XX:ShenandoahGCMode=generational"
     major, single = Cycles.of("ZGC major collection pauses"), Cycles.of("Z concurrent cycle pauses")
+    young, all_of_it = Cycles.of("Shenandoah full", generational), Cycles.of("Shenandoah full")
     assert major
+    assert major.of_all("System.gc()")
+    assert not major.of_all("Proactive")
+    assert not major.of_all("Allocation Stall")
     assert single
-    assert major.promotes("System.gc()")
-    assert not major.promotes("Proactive")
-    assert not major.promotes("Allocation Stall")
-    assert not single.promotes("System.gc()")
+    assert not single.of_all("System.gc()")
+    assert young
+    assert young.of_all("Diagnostic Command")
+    assert not young.of_all("Concurrent GC")
+    assert all_of_it
+    assert not all_of_it.of_all("Diagnostic Command"), "every cycle is over the whole heap"
+
+
+class Counters:
+    """A JVM's performance data with one collector, as a poll reads it; values may change in between."""
+
+    NAMES = ("invocations", "lastEntryTime", "lastExitTime")
+
+    def __init__(self) -> None:
+        self.count, self.entry, self.exit, self.used = 3, 1.0, 1.5, 1 << 20
+
+    def read(self, place: int, size: int) -> bytes:
+        values = (self.count, int(self.entry * 1e9), int(self.exit * 1e9), self.used)
+        return struct.pack("<4q", *values)[place : place + size]
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.fixture
+def counters(monkeypatch: pytest.MonkeyPatch) -> Counters:
+    """The clock of the JVM is that of time.monotonic()."""
+    made = Counters()
+    monkeypatch.setattr(time, "time", time.monotonic)
+    return made
+
+
+def following(counters: Counters) -> CollectionLog:
+    log = CollectionLog(1)
+    log._source = counters  # type: ignore[assignment]
+    log._collectors = [_Collector("full", counters.count, 0, 8, 16, None)]
+    log._spaces, log._size, log._frequency, log._vm_began = [24], 32, 1_000_000_000, 1e-9
+    return log
+
+
+def test_a_collection_is_a_row_once_it_has_ended(counters: Counters) -> None:
+    log = following(counters)
+    log.poll()
+    began = time.monotonic()
+    counters.count, counters.entry = 4, began
+    for _ in range(3):
+        log.poll()
+        assert log.take() == []
+        assert log.take_heaps() == []
+    counters.exit = time.monotonic()
+    log.poll()
+    ((kind, row_began, row_ended, count),) = log.take()
+    assert (kind, count) == ("full", 1)
+    assert row_began == pytest.approx(began, abs=0.01)
+    assert row_ended == pytest.approx(counters.exit, abs=0.01)
+    ((_, used),) = log.take_heaps()
+    assert used == counters.used
+
+
+def test_a_clock_that_jumped_moves_no_collection_before_the_last_poll(counters: Counters) -> None:
+    """The JVM's clock stood still for two hours of the wall clock, as after a host that slept."""
+    log = following(counters)
+    log.poll()
+    polled = time.monotonic()
+    counters.count, counters.entry, counters.exit = 4, polled - 7200, polled - 7199
+    log.poll()
+    ((_, began, ended, _),) = log.take()
+    assert polled - 0.1 <= began <= ended <= time.monotonic()
 
 
 def test_many_collections_between_two_takings_become_few_rows() -> None:

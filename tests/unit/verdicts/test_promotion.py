@@ -11,8 +11,9 @@ from harness.simulation import JavaProcess, every, object_stack
 from harness.simulation import Leak as Kept
 from offheap.analysis.java_heap.report import report
 from offheap.analysis.java_heap.results import JavaHeapReport
+from offheap.analysis.java_heap.settled import last_collection
 from offheap.analysis.verdicts.promotion import keeps_young_garbage, of_promoted
-from offheap.recording.model import CollectionKind, Collections, Info, Recording
+from offheap.recording.model import CollectionKind, Collections, Recording
 
 YOUNG_SECONDS = 2.0
 SECONDS = 60.0
@@ -66,14 +67,31 @@ def test_a_row_of_several_collections_reaches_no_further_back_than_its_last() ->
         ("25.0.2", ("-XX:+UseZGC",), True),
         ("25.0.2", ("-XX:+UseG1GC",), False),
         ("", ("-XX:+UseZGC",), False),
+        ("27-ea", ("-XX:+UseZGC",), True),
+        ("25.0.2", ("-XX:+UseZGC", "-XX:-ZGenerational"), True),
     ],
 )
 def test_which_jvm_runs_it(version: str, flags: tuple[str, ...], expected: bool) -> None:
-    assert keeps_young_garbage(info(version, flags)) is expected
+    assert keeps_young_garbage(of_jvm(version, flags)) is expected
 
 
-def info(version: str, flags: tuple[str, ...]) -> Info:
-    return replace(recorded("young").info, java_version=version, jvm_flags=flags)
+def test_variables_name_the_collector_too() -> None:
+    recording = of_jvm("25.0.2", ())
+    tool = replace(recording.info, properties={"java.tool.options": "-Xmx1g -XX:+UseZGC"})
+    assert not keeps_young_garbage(recording)
+    assert keeps_young_garbage(replace(recording, info=tool))
+
+
+@pytest.mark.parametrize(("collector", "expected"), [("generational ZGC", True), ("G1", False)])
+def test_the_jvms_counters_know_better_than_its_options(collector: str, expected: bool) -> None:
+    flags = () if expected else ("-XX:+UseZGC",)
+    known = replace(ran(1, "full"), collector=collector)
+    assert keeps_young_garbage(replace(of_jvm("25", flags), collections=known)) is expected
+
+
+def of_jvm(version: str, flags: tuple[str, ...]) -> Recording:
+    recording = recorded("young")
+    return replace(recording, info=replace(recording.info, java_version=version, jvm_flags=flags))
 
 
 def recorded(kind: CollectionKind) -> Recording:
@@ -97,6 +115,26 @@ def test_followed_objects_that_are_not_old_are_not_judged(kind: CollectionKind) 
     assert "--gc" in found.undecided
     assert found.survivors.bytes.high == 0
     assert {one.verdict for one in found.suspects} == {"cannot tell yet"}
+
+
+def test_a_sweep_before_the_end_of_a_collection_has_not_seen_what_it_freed() -> None:
+    recording = recorded("full")
+    heap = recording.info.java_heap
+    assert heap
+    assert last_collection.ran(recording).last == pytest.approx(56.0 - 0.1)
+    early = replace(recording, info=replace(recording.info, java_heap=replace(heap, swept=56.05)))
+    assert last_collection.ran(early).last == pytest.approx(49.0 - 0.1)
+
+
+def test_counted_collections_that_settle_nothing_leave_nothing_to_the_probes_count() -> None:
+    """The probe counts pauses too: the first cycle of ZGC has only begun to mark."""
+    recording = recorded("full")
+    heap = recording.info.java_heap
+    assert heap
+    none = Collections(0.0, (), np.zeros(0), np.zeros(0), np.zeros(0, np.int64))
+    pause = replace(heap, collections=1, collected=28.0, swept=28.01)
+    counted = replace(recording, collections=none, info=replace(recording.info, java_heap=pause))
+    assert len(last_collection.ran(counted).until) == 0
 
 
 def test_collections_that_promote_settle_it() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import cast
 
 import numpy as np
 import pytest
@@ -13,7 +14,8 @@ from offheap.analysis.gate.gate import Limits, gate
 from offheap.analysis.leaks.answer import answer
 from offheap.analysis.leaks.leaks import ranking
 from offheap.analysis.leaks.results import Suspect
-from offheap.recording.model import Frame, OwnersOverTime, Recording
+from offheap.analysis.verdicts.survival import passed
+from offheap.recording.model import CollectionKind, Collections, Frame, OwnersOverTime, Recording
 
 OWNED = inflater("com.example.Shop.serve", "com.example.Main.main")
 UNOWNED = native_stack("keep_frame", "decode")
@@ -72,7 +74,7 @@ def test_what_survived_young_collections_leaks_unless_the_old_generation_holds_i
 def test_what_survived_a_collection_of_the_old_generation_waits_for_none() -> None:
     suspect = worst(recorded(OWNED, [10.0, 50.0], [30.0]))
     assert (suspect.verdict, suspect.waits_for_gc) == ("leak", False)
-    assert suspect.why.endswith("it survived a full collection")
+    assert suspect.why.endswith("it survived a collection of the whole heap")
 
 
 def test_a_collection_that_was_asked_for_settles_it() -> None:
@@ -119,3 +121,44 @@ def test_memory_that_no_object_owns_waits_for_none(young: Sequence[float] | None
     suspect = worst(recorded(UNOWNED, young))
     assert (suspect.verdict, suspect.waits_for_gc) == ("leak", False)
     assert "collection" not in suspect.why
+
+
+def g1(young: float, concurrent: Sequence[float], until: float = 60.0) -> Collections:
+    """A young collection each so many seconds, and the pauses of cycles."""
+    rows = [(float(time), "young") for time in np.arange(young, until, young)]
+    rows = sorted([*rows, *((time, "concurrent") for time in concurrent)])
+    begun = np.array([time for time, _ in rows])
+    kinds = cast(tuple[CollectionKind, ...], tuple(kind for _, kind in rows))
+    return Collections(0.0, kinds, begun, begun + 0.01, np.ones(len(rows), np.int64), "G1")
+
+
+def met(ran: Collections) -> list[float]:
+    """When what each pause of a cycle has met was born, at the latest."""
+    found = passed(ran, np.inf)
+    return [float(found[row]) for row, kind in enumerate(ran.kinds) if kind == "concurrent"]
+
+
+def test_the_first_cycle_of_g1_may_have_begun_before_the_recording() -> None:
+    """G1 marks what was there when it began; what becomes old meanwhile stays, live or not."""
+    assert met(g1(2.0, [20.5, 24.5])) == [-np.inf, -np.inf]
+
+
+def test_a_later_cycle_of_g1_began_after_the_one_before() -> None:
+    before = [-np.inf, -np.inf]
+    assert met(g1(2.0, [20.5, 24.5, 50.5, 54.5])) == pytest.approx([*before, 22.0 - 0.1, 26.0 - 0.1])
+
+
+def test_pauses_of_g1_in_one_row_are_counted() -> None:
+    ran = g1(2.0, [20.5, 50.5])
+    two = replace(ran, counts=np.where([kind == "concurrent" for kind in ran.kinds], 2, 1))
+    assert met(two) == pytest.approx([-np.inf, 22.0 - 0.1])
+    assert met(ran) == [-np.inf, -np.inf], "one pause each: both may be of one cycle"
+
+
+def test_a_cycle_that_tells_its_begin_is_met_by_what_was_born_before() -> None:
+    ran = replace(g1(2.0, [20.5]), collector="generational ZGC")
+    assert met(ran) == pytest.approx([20.5 - 0.1])
+
+
+def test_of_an_unknown_collector_the_young_collection_before_counts() -> None:
+    assert met(replace(g1(2.0, [20.5]), collector="")) == pytest.approx([20.0 - 0.1])

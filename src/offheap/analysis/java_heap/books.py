@@ -15,6 +15,7 @@ from __future__ import annotations
 from offheap.analysis.java_heap.results import Books
 from offheap.analysis.java_heap.settled.last_collection import Ran, heap_after
 from offheap.analysis.statistics.estimate import Estimate
+from offheap.analysis.verdicts.promotion import options_of
 from offheap.quantities import format_size
 from offheap.recording.model import Recording
 
@@ -50,7 +51,7 @@ def _compare(recording: Recording, estimate: Estimate, heap: float) -> tuple[boo
         if estimate.high >= heap:
             return True, "the estimate is that within its interval"
         return True, "the rest is older than the recording, or the JVM's own"
-    if "-XX:+UseZGC" in recording.info.jvm_flags:
+    if "-XX:+UseZGC" in options_of(recording.info):
         return True, "the rest is the JVM's own, or garbage beside objects that ZGC had yet to move"
     if estimate.high < heap * (1 - _FILLERS) - _OF_THE_JVM:
         less = format_size(heap - estimate.high)

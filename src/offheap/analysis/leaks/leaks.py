@@ -365,8 +365,7 @@ class Ranking(Sequence[Suspect]):
         if ran is None:
             return True, f"{owner}: {_MAY_BE_FREED}"
         if ran.old[number]:
-            times = "a full collection" if ran.count_old == 1 else f"{ran.count_old} full collections"
-            return False, f"it survived {times}"
+            return False, "it survived a collection of the whole heap"
         if ran.any[number]:
             times = "1 collection" if ran.count == 1 else f"{ran.count} collections"
             if not self._owned[number]:

@@ -159,7 +159,8 @@ def _blame(
     elif threads and threads.state == "grows" and threads is not one:
         why += f"; {_more_threads(threads, span)}, which needs less"
     if one.collections:
-        times = "a collection" if one.collections == 1 else f"{one.collections} collections"
+        # Some collectors count each pause, so the number is not that of collections.
+        times = "a collection" if one.collections == 1 else "collections"
         why += f"; {times} ran meanwhile and did not free it"
         if heap_collections.ran(over, "old-collections") == 0:
             why += ", none of them of the old generation"

@@ -7,25 +7,43 @@ generation.  So of a younger object nothing is known, whatever ran.
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 
-from offheap.recording.model import Collections, Info
+from offheap.recording.model import Collections, Info, Recording
+
+GENERATIONAL_Z = "generational ZGC"  # `Collections.collector`
 
 # Young collections after which an object is old at the latest: MaxTenuringThreshold.  ZGC chooses fewer by
 # what it finds (compute_tenuring_threshold in zGeneration.cpp), and does not tell how many.
 _MOST_YOUNG = 15
+_OPTIONS = ("java.tool.options", "jdk.java.options")  # properties: what variables add to the command line
 
 
-def keeps_young_garbage(info: Info) -> bool:
-    """Whether the JVM runs generational ZGC.
+def keeps_young_garbage(recording: Recording) -> bool:
+    """Whether the JVM runs generational ZGC, by its counters, or else by its options."""
+    known = recording.collections
+    if known is not None and known.collector:
+        return known.collector == GENERATIONAL_Z
+    return _by_options(recording.info)
 
-    JDK 21 and 22 need a flag for it, 23 has a flag against it, and 24 has no other ZGC.
-    """
-    flags = info.jvm_flags
-    if "-XX:+UseZGC" not in flags or "-XX:-ZGenerational" in flags:
+
+def options_of(info: Info) -> set[str]:
+    """The options of the JVM, by its command line and by the variables that add to it."""
+    added = (word for name in _OPTIONS for word in info.properties.get(name, "").split())
+    return {*info.jvm_flags, *added}
+
+
+def _by_options(info: Info) -> bool:
+    """JDK 21 and 22 need a flag for it, 23 has a flag against it, and 24 has no other ZGC."""
+    options = options_of(info)
+    major = int(found[0]) if (found := re.match(r"\d+", info.java_version)) else 0
+    if "-XX:+UseZGC" not in options:
         return False
-    major = info.java_version.partition(".")[0]
-    return "-XX:+ZGenerational" in flags or (major.isdecimal() and int(major) >= 23)
+    return major >= 24 or (
+        "-XX:-ZGenerational" not in options and ("-XX:+ZGenerational" in options or major == 23)
+    )
 
 
 def of_promoted(known: Collections, *, causes_known: bool) -> Collections:

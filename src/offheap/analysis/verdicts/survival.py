@@ -23,6 +23,9 @@ _SHARE = 0.1  # of a site's sampled live blocks: more than the blocks that it to
 # The collector only finds unreachable objects: threads that run after it free their memory.
 SETTLE_SECONDS = 1.0
 
+G1 = "G1"  # `Collections.collector`
+_PAUSES_OF_G1 = 2  # of a cycle at most: remark and cleanup
+
 Bools = NDArray[np.bool_]
 
 
@@ -79,16 +82,34 @@ def passed(ran: Collections, end: float) -> Floats:
     """By row, the time before which a block is born that met the collection by the end; -inf: none has.
 
     The frees come soon after a collection: one that ended just before the end shows nothing yet.  A
-    concurrent cycle finds the objects that were unreachable at its begin, in G1 a young collection.
+    concurrent cycle finds the objects that were unreachable at its begin.
     """
     begun = ran.begun.copy()
-    young = np.array([kind == "young" for kind in ran.kinds], np.bool_)
-    starts = np.sort(ran.begun[young])
-    for row, kind in enumerate(ran.kinds):
-        before = np.searchsorted(starts, ran.begun[row])
-        if kind == "concurrent" and before:
-            begun[row] = starts[before - 1]
+    for row in np.flatnonzero([kind == "concurrent" for kind in ran.kinds]).tolist():
+        begun[row] = _marking(ran, row)
     return np.where(ran.ended <= end - SETTLE_SECONDS, begun - CLOCK_SECONDS, -np.inf)
+
+
+def _marking(ran: Collections, row: int) -> float:
+    """The earliest time at which a cycle began to mark; -inf: before all that is known.
+
+    G1 tells the pauses alone.  It begins to mark with a young collection after the cycle before, and what
+    becomes old while it marks stays.  If the collector is not known, the young collection before the pause.
+    """
+    young = np.sort(ran.begun[[kind == "young" for kind in ran.kinds]])
+    young = young[young <= ran.begun[row]]
+    if ran.collector != G1:
+        return float(young[-1]) if len(young) and not ran.collector else float(ran.begun[row])
+    concurrent = np.flatnonzero([kind == "concurrent" for kind in ran.kinds])
+    order = concurrent[np.argsort(ran.begun[concurrent], kind="stable")]
+    place = int(np.flatnonzero(order == row)[0])
+    # The begin is after the last pause that is not of this cycle.
+    since = np.cumsum(ran.counts[order[: place + 1]][::-1])[::-1] - ran.counts[order[: place + 1]]
+    others = order[: place + 1][since >= _PAUSES_OF_G1]
+    if not len(others):
+        return -np.inf
+    after = young[young > ran.begun[others[-1]]]
+    return float(after[0] if len(after) else ran.begun[others[-1]])
 
 
 def collections(recording: Recording) -> Collections | None:
@@ -97,7 +118,7 @@ def collections(recording: Recording) -> Collections | None:
     Of generational ZGC, those that free what they find dead.
     """
     found = recording.collections or _between_readings(recording)
-    if found is None or not keeps_young_garbage(recording.info):
+    if found is None or not keeps_young_garbage(recording):
         return found
     return of_promoted(found, causes_known=recording.collections is not None)
 

@@ -7,11 +7,11 @@ late poll costs no precision.
 young       the young generation alone
 concurrent  the whole heap, while the program runs: a cycle of ZGC or Shenandoah, each pause of one of G1.
             A block whose object dies after the begin of the cycle waits for the next one.
-full        the whole heap, while the program is stopped; a cycle of generational ZGC that promotes all first
+full        the whole heap, while the program is stopped; a cycle of a generational collector over all of it
 
 The same file tells the heap in use at the end of a collection: survivors and the old generation, or all of
-a heap without generations.  That is read at the first poll that finds all collectors at rest; ZGC, which
-rests between the pauses of a cycle, names the cause of a collection for as long as a cycle runs.
+a heap without generations.  That is read at the first poll that finds all collectors at rest; ZGC and
+Shenandoah, which rest between the parts of a cycle, name the cause of a collection for as long as it runs.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from offheap.jvm.counters import gauges, hsperfdata
+from offheap.jvm.counters.collectors import family, kind_of
 from offheap.jvm.counters.cycles import Cycles
 from offheap.proc import maps, status
 
@@ -35,9 +36,6 @@ _MOST_ROWS = 8  # of one kind, kept between two calls of `take`: a JVM may colle
 _MOST_HEAPS = 64  # readings of the heap, kept likewise
 _CLOCK_SECONDS = 0.1  # by which the JVM's clock and this process's may differ
 _COLLECTOR = re.compile(r"sun\.gc\.collector\.(\d+)\.invocations", re.ASCII)
-# Shenandoah counts each cycle as the "partial" one; in generational mode also the young ones.
-_GENERATIONAL = re.compile(r"-XX:ShenandoahGCMode=generational")
-
 _CAUSES = ("sun.gc.cause", "sun.gc.lastCause")
 _CAUSE_BYTES = 40  # at most
 _NO_CAUSE = "No GC"
@@ -54,6 +52,7 @@ class _Collector:
     entry_at: int
     exit_at: int
     cycles: Cycles | None  # where the JVM counts pauses
+    unseen: float | None = None  # the last poll before a collection that has not ended
 
     @property
     def places(self) -> tuple[int, int, int]:
@@ -80,6 +79,7 @@ class CollectionLog:
         self._collected = False  # since the heap was read
         self._heaps: list[tuple[float, int]] = []
         self.known_since: float | None = None
+        self.collector = ""  # as of collectors.family
 
     def poll(self) -> None:
         now = time.monotonic()
@@ -140,11 +140,16 @@ class CollectionLog:
         self._source = source
         frequency = performance.values.get("sun.os.hrt.frequency")
         began = performance.values.get("sun.rt.createVmBeginTime")
-        self._collectors, self._order = collectors, performance.order
+        self._collectors, self._order = [one for one, _ in collectors], performance.order
+        self.collector = family(name for _, name in collectors)
         self._spaces = [performance.places[name] for name in gauges.spaces(performance)]
-        cycles = any(each.cycles for each in collectors)
+        cycles = any(each.cycles for each in self._collectors)
         self._causes = [performance.places[name] for name in _CAUSES if cycles and name in performance.places]
-        places = [*self._spaces, *self._causes, *(place for each in collectors for place in each.places)]
+        places = [
+            *self._spaces,
+            *self._causes,
+            *(place for each in self._collectors for place in each.places),
+        ]
         self._first, self._size = min(places), max(places) + max(_LONG_BYTES, _CAUSE_BYTES) - min(places)
         if self._size > _MOST_BYTES:
             self.close()
@@ -154,23 +159,22 @@ class CollectionLog:
         self.known_since = time.monotonic()
 
     def _read(self, now: float) -> None:
-        counters = self._copy()
-        changed = [
-            (collector, count)
-            for collector in self._collectors
-            if (count := self._long(counters, collector.count_at)) != collector.count
-        ]
-        if not changed and not self._collected:
+        before = self._copy()
+        counts = self._counts(before)
+        if not self._collected and counts == [each.count for each in self._collectors]:
             return
         # HotSpot counts a collection before it notes its times.
         counters = self._copy()
-        for collector, count in changed:
-            self._add(collector, count, counters, now)
-        at_rest = self._at_rest(counters)
-        for collector in self._collectors:
+        at_rest = counts == self._counts(counters) and self._at_rest(before) and self._at_rest(counters)
+        for collector, count in zip(self._collectors, counts, strict=True):
+            if count != collector.count:
+                self._add(collector, count, counters, now)
             self._add_cycle(collector, at_rest, counters)
         if at_rest and self._collected:
             self._read_heap(now)
+
+    def _counts(self, counters: bytes) -> list[int]:
+        return [self._long(counters, each.count_at) for each in self._collectors]
 
     def _add_cycle(self, collector: _Collector, at_rest: bool, counters: bytes) -> None:
         cycles = collector.cycles
@@ -179,7 +183,7 @@ class CollectionLog:
             return
         # The last cause is that of a cycle that has ended.
         cause = self._text(counters, self._causes[-1]) if at_rest and self._causes else ""
-        self._rows.append(("full" if cycles.promotes(cause) else collector.kind, *found, 1))
+        self._rows.append(("full" if cycles.of_all(cause) else collector.kind, *found, 1))
 
     def _at_rest(self, counters: bytes) -> bool:
         if self._causes and self._text(counters, self._causes[0]) != _NO_CAUSE:
@@ -192,11 +196,16 @@ class CollectionLog:
 
     def _add(self, collector: _Collector, count: int, counters: bytes, now: float) -> None:
         entry, end = self._long(counters, collector.entry_at), self._long(counters, collector.exit_at)
+        earliest = self._polled if collector.unseen is None else collector.unseen
+        if end < entry and collector.cycles is None:
+            # HotSpot counts a collection as it begins: this one is a row once it has ended.
+            collector.unseen = earliest
+            return
         wall = time.time()
         began, ended = self._when(entry, now, wall), self._when(end, now, wall)
-        if began is None:
-            # The earliest possible begin: the last poll did not see the collection.
-            began, ended = self._polled, now
+        if began is None or began < earliest - _CLOCK_SECONDS:
+            # The earliest possible begin.  The JVM's clock is the wall clock, which may have jumped.
+            began, ended = earliest, now
         elif ended is None or ended < began:
             ended = now
         more = max(count - collector.count, 1)
@@ -204,7 +213,7 @@ class CollectionLog:
             self._rows.append((collector.kind, began, ended, more))
         else:
             collector.cycles.add(began if more == 1 else min(began, self._polled), ended, more)
-        collector.count = count
+        collector.count, collector.unseen = count, None
         self._collected = True
 
     def _read_heap(self, now: float) -> None:
@@ -238,7 +247,8 @@ class CollectionLog:
         return value
 
 
-def _collectors(performance: hsperfdata.PerfData) -> list[_Collector]:
+def _collectors(performance: hsperfdata.PerfData) -> list[tuple[_Collector, str]]:
+    """With their names."""
     found = []
     for name, value in performance.values.items():
         match = _COLLECTOR.fullmatch(name)
@@ -249,17 +259,6 @@ def _collectors(performance: hsperfdata.PerfData) -> list[_Collector]:
         entry, end = (place if place is not None else performance.places[name] for place in places)
         called = performance.text(f"{prefix}name")
         kind = kind_of(int(match[1]), called, performance.vm_arguments)
-        found.append(_Collector(kind, value, performance.places[name], entry, end, Cycles.of(called)))
+        cycles = Cycles.of(called, performance.vm_arguments)
+        found.append((_Collector(kind, value, performance.places[name], entry, end, cycles), called))
     return found
-
-
-def kind_of(number: int, name: str, vm_arguments: str = "") -> str:
-    """The kind of a collector's runs, by its number and name, as of JDK 11 to 25."""
-    if name == "Shenandoah partial":
-        return "young" if _GENERATIONAL.search(vm_arguments) else "concurrent"
-    if name.startswith("Shenandoah"):
-        return "full"
-    if number == 0:
-        return "young"
-    beside = re.search(r"cycle|phases|major|^CMS|^Z", name)
-    return "concurrent" if beside else "full"

@@ -1,11 +1,12 @@
-"""Cycles of a collector of which the JVM counts the pauses: ZGC.
+"""Cycles of a collector of which the JVM counts the pauses (ZGC) or the phases (Shenandoah).
 
 A cycle begins with the pause that starts to mark, and ends soon after the pause that starts to move objects
 (zDriver.cpp, JDK 17 to 25).  It frees no object that is born between the two, so the time of a later pause
 does not tell which objects the cycle has met.
 
-Of generational ZGC, the causes of some major cycles make it promote all objects first.  Such a cycle is over
-the whole heap at once, like a full collection; after another one, objects that were not yet old stay.
+Both may have generations.  Some causes make a major cycle of ZGC promote all objects first, and make
+Shenandoah collect both generations: such a cycle is over the whole heap at once, like a full collection.
+After another cycle of ZGC, objects that were not yet old stay; another one of Shenandoah may be a young one.
 """
 
 from __future__ import annotations
@@ -13,16 +14,20 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
+from offheap.jvm.counters.collectors import generational_shenandoah
+
 # By the collector's name, the fewest pauses of a cycle, and so many that one whole cycle is among them.
-# Marking that a pause finds incomplete adds a pause; a major cycle that promotes all objects has eight.
+# Marking that a pause finds incomplete adds a pause; a major cycle that promotes all objects has eight.  A
+# cycle of Shenandoah has 5 to 13 phases.  JDK 11 of some vendors names ZGC "stop-the-world".
 _PAUSES = {
-    re.compile(r"Z concurrent cycle pauses|ZGC minor collection pauses"): (3, 5),
+    re.compile(r"Z concurrent cycle pauses|ZGC minor collection pauses|stop-the-world"): (3, 5),
     re.compile(r"ZGC major collection pauses"): (5, 15),
+    re.compile(r"Shenandoah (?:partial|full)"): (3, 40),
 }
 _MAJOR = "ZGC major collection pauses"
 # should_preclean_young in zDriver.cpp, as gcCause.cpp writes the causes.  A stall is left out: it is a cause
 # of minor collections too, and the JVM tells the last cause of both.
-_PROMOTES = frozenset(
+_OF_ALL = frozenset(
     {
         "System.gc()",
         "Diagnostic Command",
@@ -40,18 +45,19 @@ class Cycles:
 
     least   pauses of a cycle
     enough  pauses with a whole cycle among them
-    major   whether it collects the generations one after the other
+    causes  whether the cause tells if a cycle is over the whole heap at once
     """
 
     least: int
     enough: int
-    major: bool
+    causes: bool
     _pauses: list[tuple[float, float, int]] = field(default_factory=list)
 
     @classmethod
-    def of(cls, name: str) -> Cycles | None:
+    def of(cls, name: str, vm_arguments: str = "") -> Cycles | None:
         """None: the JVM counts this collector's collections, or not all pauses of a cycle are known."""
-        found = (cls(*pauses, name == _MAJOR) for names, pauses in _PAUSES.items() if names.fullmatch(name))
+        causes = name == _MAJOR or generational_shenandoah(name, vm_arguments)
+        found = (cls(*pauses, causes) for names, pauses in _PAUSES.items() if names.fullmatch(name))
         return next(found, None)
 
     def add(self, began: float, ended: float, count: int) -> None:
@@ -71,6 +77,6 @@ class Cycles:
         self._pauses.clear()
         return whole
 
-    def promotes(self, cause: str) -> bool:
+    def of_all(self, cause: str) -> bool:
         """Whether a cycle of this cause is over the whole heap at once."""
-        return self.major and cause in _PROMOTES
+        return self.causes and cause in _OF_ALL

@@ -1,8 +1,7 @@
 """Counters of hsperfdata that tell growth from garbage: collections, memory after them, classes.
 
-Names as of JDK 11 to 25, all collectors: generation 1 is the old generation (or the only one),
-collector 0 collects the young generation alone, collectors 1 and 2 all or the old one.  ZGC on JDK 11
-counts no collections.  A JVM updates the spaces at the end of each collection, and eden in between.
+Names as of JDK 11 to 27: generation 1 is the old generation, or the only one.  ZGC on JDK 11 counts no
+collections.  A JVM updates the spaces at the end of each collection, and eden in between.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ from __future__ import annotations
 import re
 import time
 
+from offheap.jvm.counters.collectors import GENERATIONAL_Z, family, kind_of
 from offheap.jvm.counters.hsperfdata import PerfData
 
 _USED = re.compile(r"sun\.gc\.generation\.\d+\.space\.\d+\.used", re.ASCII)
@@ -35,8 +35,11 @@ def read(performance: PerfData) -> dict[str, float]:
         if not isinstance(value, int):
             continue
         if match := _COLLECTIONS.fullmatch(name):
-            collections += value
-            old += value if match[1] != "0" else 0
+            called = performance.text(f"{name.removesuffix('invocations')}name")
+            kind = kind_of(int(match[1]), called, performance.vm_arguments)
+            # A young collection of generational ZGC processes no references, so it frees no native memory.
+            collections += value if family([called]) != GENERATIONAL_Z else 0
+            old += value if kind != "young" else 0
             found.update({"collections": collections, "old-collections": old})
     if survivors := spaces(performance):
         found["heap-after-collection"] = sum(int(performance.values[name]) for name in survivors)

@@ -37,6 +37,7 @@ class CollectionLog(Protocol):
     """Follows a JVM's garbage collections: jvm/counters/collection_log.py.  Times are time.monotonic()."""
 
     known_since: float | None
+    collector: str
 
     def poll(self) -> None: ...
 
@@ -284,7 +285,8 @@ class _Recorder:
         start = self._snapshot_began - self._time
         rows = self._log.take()
         if not self._counted:
-            rows.insert(0, (COUNTED, self._log.known_since, self._log.known_since, 0))
+            kind = f"{COUNTED} {self._log.collector}".rstrip()
+            rows.insert(0, (kind, self._log.known_since, self._log.known_since, 0))
             self._counted = True
         self._target.append_collections(
             [(kind, begun - start, ended - start, count) for kind, begun, ended, count in rows]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 SCHEMA = "offheap.recording/1"
 META = "meta.json"
-COUNTED = "counted"  # the kind of a row of `collections` that is no collection: the count starts at its time
+# The kind of a row of `collections` that is no collection: the count starts at its time.  The collector
+# follows where a judgement depends on it: "counted G1".
+COUNTED = "counted"
 
 # table -> column -> DuckDB type.  Tables that grow; a journal has `heads` and `members` for `stacks`.
 APPENDED: dict[str, dict[str, str]] = {

@@ -148,19 +148,21 @@ def _collections(tables: Tables) -> Collections | None:
     data = tables.read("collections", order="time")
     begun, ended = (data[name].astype(np.float64) for name in ("time", "ended"))
     counts, kinds = data["count"].astype(np.int64), [str(kind) for kind in data["kind"].tolist()]
-    if unknown := set(kinds) - {COUNTED, *get_args(CollectionKind)}:
+    counted = [kind for kind in kinds if kind.partition(" ")[0] == COUNTED]
+    if unknown := set(kinds) - {*counted, *get_args(CollectionKind)}:
         raise ValueError(f"a collection of kind {min(unknown)}")
     if not (np.isfinite(begun).all() and np.isfinite(ended).all()):
         raise ValueError("a collection at no time")
-    ran = np.array([kind != COUNTED for kind in kinds], np.bool_)
+    ran = np.array([kind not in counted for kind in kinds], np.bool_)
     if not len(begun):
         return None
     return Collections(
         since=float(begun[~ran].min(initial=begun.min())),
-        kinds=tuple(cast(CollectionKind, kind) for kind in kinds if kind != COUNTED),
+        kinds=tuple(cast(CollectionKind, kind) for kind in kinds if kind not in counted),
         begun=begun[ran],
         ended=ended[ran],
         counts=counts[ran],
+        collector=next((kind.partition(" ")[2] for kind in counted), ""),
     )
 
 

@@ -64,7 +64,7 @@ def followed(heap: JavaHeap, process_seconds: float) -> str:
     share = f" ({format_share(round(heap.spent_seconds / process_seconds, 6))})" if process_seconds else ""
     return (
         f"sampled every {format_size(heap.interval_bytes)} at last; {heap.followed:,} objects followed of "
-        f"{heap.most:,} at most{thinned}; {wording.plural(heap.collections, 'collection')} seen; "
+        f"{heap.most:,} at most{thinned}; {wording.plural(heap.collections, 'pause')} of collections seen; "
         f"samples took {format_duration(heap.spent_seconds)} of CPU{share}"
     )
 

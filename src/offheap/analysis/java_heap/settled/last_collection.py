@@ -13,13 +13,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from offheap.analysis.statistics.estimates import Floats
-from offheap.analysis.verdicts.promotion import keeps_young_garbage
+from offheap.analysis.verdicts.promotion import keeps_young_garbage, options_of
 from offheap.analysis.verdicts.survival import CLOCK_SECONDS, collections, passed
-from offheap.recording.model import CollectionKind, JavaHeap, Recording
+from offheap.recording.model import CollectionKind, Info, JavaHeap, Recording
 
 # Young collections after which an object is old at the latest: MaxTenuringThreshold.  ZGC chooses fewer by
 # what it finds (compute_tenuring_threshold in zGeneration.cpp), and does not tell how many.
 _MOST_YOUNG = 15
+_MARK_BESIDE = {"-XX:+UseZGC", "-XX:+UseShenandoahGC"}
 # Followed objects may take this much of the heap in use.  HotSpot's sampler errs by up to 16 % (JDK 11,
 # arrays that do not fit into a TLAB).
 _MOST_EXPLAINED = 1.25
@@ -71,7 +72,7 @@ def lacking(recording: Recording) -> str:
         return ""
     if len(_ran(recording).until):
         return "followed objects take more than the JVM counts in use, so it is not known which are live"
-    if recording.collections is not None and recording.collections.kinds:
+    if keeps_young_garbage(recording) and recording.collections is not None and recording.collections.kinds:
         return (
             "no collection ran that frees followed objects (generational ZGC keeps them until they are old)"
         )
@@ -111,16 +112,21 @@ def _ran(recording: Recording) -> Ran:
     if known is not None:
         # A concurrent cycle finds the objects that were dead at its start, or at a time that `passed` knows.
         until = np.minimum(passed(known, np.inf), heap.swept)
-        swept = (known.ended <= heap.swept + CLOCK_SECONDS) & (until > 0)
+        swept = (known.ended + CLOCK_SECONDS <= heap.swept) & (until > 0)
         if swept.any():
             order = np.flatnonzero(swept)[np.argsort(until[swept], kind="stable")]
             kinds = tuple(known.kinds[row] for row in order.tolist())
             return Ran(until[order], known.ended[order], kinds)
-    # The probe cannot tell which collection promoted an object.
-    if heap.collections and heap.collected > 0 and not keeps_young_garbage(recording.info):
+    # The probe sees pauses.  Those of collectors that mark beside the program say nothing of what is dead.
+    if known is None and heap.collections and heap.collected > 0 and not _marks_beside(recording.info):
         one = np.array([heap.collected])
         return Ran(one, np.array([max(heap.swept, heap.collected)]), ())
     return Ran(nothing, nothing, ())
+
+
+def _marks_beside(info: Info) -> bool:
+    # ZGC on JDK 11, an experiment, counts no collections: the probe's count is all that is known.
+    return bool(_MARK_BESIDE & options_of(info)) and not info.java_version.startswith("11.")
 
 
 def as_of(java: Recording, until: float) -> Recording:

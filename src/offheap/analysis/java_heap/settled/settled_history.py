@@ -34,9 +34,9 @@ from offheap.analysis.verdicts.site_history import (
 )
 from offheap.recording.model import Recording
 
-# Seconds after a collection in which the probe takes dead objects out of the live table: its thread wakes at
-# once, and passes through 16,384 weak references in a few milliseconds.
-SWEEP_SECONDS = 0.1
+# Seconds after a collection in which the probe takes dead objects out of the live table.  A collection wakes
+# its thread; one that ends within 250 ms of the last sweep waits for the thread's tick of a second.
+SWEEP_SECONDS = 1.1
 # Collections whose survivors are known, and the longest time without one, as a share: with fewer, or a
 # longer one, the interpolation decides what was live.
 _FEWEST, _LONGEST = 2, 1 / 2
