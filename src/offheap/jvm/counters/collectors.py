@@ -33,7 +33,7 @@ def kind_of(number: int, name: str, vm_arguments: str = "") -> str:
         return "young"
     if _BESIDE.search(name):
         return "concurrent"
-    # Of an unknown collector it is not known whether it frees old objects.
+    # An unknown collector may free young objects alone.
     return "full" if _FULL.search(name) else "young"
 
 
