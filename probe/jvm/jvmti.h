@@ -237,9 +237,6 @@ static inline jint jvmti_set_callbacks(jvmtiEnv *env, const jvmtiEventCallbacks 
                                                                                           (jint)sizeof *callbacks);
 }
 static inline jint jvmti_dispose(jvmtiEnv *env) { return TABLE_ENTRY(env, 126, jint (*)(jvmtiEnv *))(env); }
-static inline jint jvmti_phase(jvmtiEnv *env, jint *phase) {
-    return TABLE_ENTRY(env, 132, jint (*)(jvmtiEnv *, jint *))(env, phase);
-}
 static inline jint jvmti_sampling_interval(jvmtiEnv *env, jint mean_bytes) {
     return TABLE_ENTRY(env, 155, jint (*)(jvmtiEnv *, jint))(env, mean_bytes);
 }

@@ -13,7 +13,7 @@ from offheap.proc.maps import Mapping
 # Over the whole text at once: a process has hundreds of mappings with two dozen lines each.
 _HEAD = re.compile(r"^[0-9a-f]+-[0-9a-f]+ [^\n]*$", re.ASCII | re.MULTILINE)
 _FIELD = re.compile(
-    r"^(Rss|Pss|Private_Clean|Private_Dirty|Anonymous|Swap|AnonHugePages): +(\d+) kB$",
+    r"^(Rss|Pss|Private_Dirty|Anonymous|Swap|AnonHugePages): +(\d+) kB$",
     re.ASCII | re.MULTILINE,
 )
 _FLAGS = re.compile(r"^VmFlags:([^\n]*)$", re.ASCII | re.MULTILINE)
@@ -30,7 +30,6 @@ class Memory:
 
     rss: int = 0
     pss: int = 0
-    private_clean: int = 0
     private_dirty: int = 0
     anonymous: int = 0
     swap: int = 0
@@ -103,7 +102,6 @@ def _memory(block: str) -> Memory:
     return Memory(
         rss=fields.get("Rss", 0),
         pss=fields.get("Pss", 0),
-        private_clean=fields.get("Private_Clean", 0),
         private_dirty=fields.get("Private_Dirty", 0),
         anonymous=fields.get("Anonymous", 0),
         swap=fields.get("Swap", 0),

@@ -6,6 +6,7 @@ the reader.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,16 +77,11 @@ class LiveFile:
     def close(self) -> None:
         self._file.close()
 
-    def remove(self) -> bool:
+    def remove(self) -> None:
         """Removes the file's name if it still leads to this file: another user may control the folder."""
-        try:
-            with OpenedFolder.at(self.path.parent) as folder:
-                if not os.path.samestat(folder.entry_status(self.path.name), self._file.status):
-                    return False
+        with contextlib.suppress(OSError), OpenedFolder.at(self.path.parent) as folder:
+            if os.path.samestat(folder.entry_status(self.path.name), self._file.status):
                 folder.remove(self.path.name)
-                return True
-        except OSError:
-            return False
 
     def refresh(self) -> Header:
         """Reads the header again."""

@@ -66,9 +66,8 @@ class Progress:
 class Outcome:
     """A finished recording.
 
-    java_heap          None: Java objects were not requested
-    ended              "recording": the time was up or we were asked to stop, the process goes on
-    live_file_removed  the process is gone or was detached, so that the live file is no more use
+    java_heap  None: Java objects were not requested
+    ended      "recording": the time was up or we were asked to stop, the process goes on
     """
 
     output: Path
@@ -80,7 +79,6 @@ class Outcome:
     live_blocks: float
     java_version: str
     java_heap: JavaHeap | None
-    live_file_removed: bool
 
 
 def record(
@@ -342,7 +340,8 @@ class _Recorder:
         header = self._source.header
         alive = self._pid is not None and recorded_process.alive(self._pid, header.process_start)
         how = ended(header, alive)
-        removed = how != "recording" and self._source.remove()
+        if how != "recording":
+            self._source.remove()
         properties = self._source.properties()
         row = snapshot.process[0]
         return Outcome(
@@ -355,7 +354,6 @@ class _Recorder:
             live_blocks=float(row["live_blocks"]),
             java_version=properties.get("java.version", ""),
             java_heap=header.java_heap,
-            live_file_removed=removed,
         )
 
 
