@@ -9,7 +9,14 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from harness.evaluation.owner_verdicts import OUTCOMES, RATES, SECONDS, WATCHES, evaluate, watches
+from harness.evaluation.owner_verdicts import (
+    HEALTHY_PROCESSES,
+    OUTCOMES,
+    RATES,
+    SECONDS,
+    evaluate,
+    healthy_processes,
+)
 from harness.measuring import document
 from harness.measuring.runner import Benchmark
 from offheap.quantities import format_duration
@@ -20,9 +27,9 @@ BENCHMARK = Benchmark("evaluation.owner_verdicts", "evaluation.md")
 def main() -> int:
     parser = BENCHMARK.parser("How often is a leak seen, and how often is the verdict wrong?")
     parser.add_argument("--runs", type=int, default=400, help="of each rate and time")
-    parser.add_argument("--watches", type=Path, default=WATCHES)
+    parser.add_argument("--processes", type=Path, default=HEALTHY_PROCESSES, help="a folder of readings")
     options = parser.parse_args()
-    noise = watches(options.watches)
+    noise = healthy_processes(options.processes)
     rows = []
     for title, chosen, rates in (
         ("idle CPUs", [one for one in noise if not one.busy], RATES),
@@ -39,11 +46,13 @@ def main() -> int:
                     " / ".join(f"{share:.1f}" if 0 < share < 1 else f"{share:.0f}" for share in shares)
                 )
             rows.append((title, f"{rate} KB/s" if rate else "none", *cells))
-    lines = document.table(("watched with", "leak", *(format_duration(s) for s in SECONDS)), rows)
-    print("\n".join(lines))
-    if options.write:
-        head = f"{len(noise)} real watches, {options.runs} runs a cell: {' / '.join(OUTCOMES)}, in %."
-        BENCHMARK.write([head, "", *lines])
+    lines = [
+        f"{BENCHMARK.ran('--runs', options.runs)}: {len(noise)} real processes, shares of a cell's runs:",
+        f"{' / '.join(OUTCOMES)}, in %.",
+        "",
+        *document.table(("machine", "leak", *(format_duration(s) for s in SECONDS)), rows),
+    ]
+    BENCHMARK.publish(lines, write=options.write)
     return 0
 
 

@@ -1,8 +1,8 @@
-"""The verdicts of `offheap where --watch` on leaks of known rate, added to real watches of healthy JVMs.
+"""The verdicts of `offheap where --watch` on leaks of known rate, added to readings of healthy JVMs.
 
-The watches (tests/data/watches: NMT off, some with two busy processes on the two CPUs) are the noise. Each
-run cuts a window out of one, adds a leak of a known rate to malloc, or none, and asks for the verdict. The
-leak comes in blocks of 64 B to 64 KiB at random times, of one size all along, in pages.
+The readings (tests/data/healthy_processes: NMT off, some with two busy processes on the two CPUs) are the
+noise. Each run cuts a window out of one, adds a leak of a known rate to malloc, or none, and asks for the
+verdict. The leak comes in blocks of 64 B to 64 KiB at random times, of one size all along, in pages.
 
 right      a leak: native-malloc; none: stable, or nobody is blamed
 undecided  of a leak: "cannot tell yet"
@@ -24,7 +24,7 @@ from harness.paths import DATA
 from offheap.analysis.owners.verdict import judge
 from offheap.recording.model import OwnersOverTime
 
-WATCHES = DATA / "watches"
+HEALTHY_PROCESSES = DATA / "healthy_processes"
 RATES = (0, 3, 10, 30, 100, 300, 1000)  # KB/s
 SECONDS = (30, 60, 120)
 BLOCKS = (64, 1 << 10, 8 << 10, 64 << 10)  # what `excluded` is about
@@ -33,8 +33,8 @@ OUTCOMES = ("right", "undecided", "excluded", "wrong")
 
 
 @dataclass(frozen=True)
-class Watch:
-    """A real watch of a program that does not leak.
+class HealthyProcess:
+    """Readings of a real program that does not leak.
 
     busy   others computed beside it, on both CPUs
     fills  a cache of native memory fills meanwhile, ever slower: no leak is added to it
@@ -46,7 +46,7 @@ class Watch:
     over: OwnersOverTime
 
 
-def watches(folder: Path = WATCHES) -> list[Watch]:
+def healthy_processes(folder: Path = HEALTHY_PROCESSES) -> list[HealthyProcess]:
     found = []
     for path in sorted(folder.glob("*.json.gz")):
         with gzip.open(path, "rt") as file:
@@ -60,7 +60,7 @@ def watches(folder: Path = WATCHES) -> list[Watch]:
         }
         times = np.array(stored["times"], np.float64)
         over = OwnersOverTime(times, names, table, table.sum(axis=1), gauges)
-        found.append(Watch(stored["name"], bool(stored["busy"]), stored["fills"], over))
+        found.append(HealthyProcess(stored["name"], bool(stored["busy"]), stored["fills"], over))
     return found
 
 
@@ -80,7 +80,7 @@ def window(over: OwnersOverTime, start: float, seconds: float) -> OwnersOverTime
 
 
 def leaking(over: OwnersOverTime, rng: np.random.Generator, rate: float, block: int) -> OwnersOverTime:
-    """The watch with a leak of `rate` bytes a second in malloc."""
+    """The readings with a leak of `rate` bytes a second in malloc."""
     seconds = float(over.times[-1] - over.times[0])
     at = np.sort(rng.uniform(over.times[0], over.times[-1], rng.poisson(rate * seconds / block)))
     leaked = np.searchsorted(at, over.times, "right") * float(block)
@@ -103,7 +103,7 @@ def outcome(over: OwnersOverTime, rate: float) -> str:
 
 
 def evaluate(
-    noise: list[Watch], rates: tuple[int, ...], spans: tuple[int, ...], runs: int, seed: int = 1
+    noise: list[HealthyProcess], rates: tuple[int, ...], spans: tuple[int, ...], runs: int, seed: int = 1
 ) -> dict[tuple[int, int], Counter[str]]:
     """Outcomes by (rate in KB/s, seconds)."""
     rng = np.random.default_rng(seed)

@@ -186,7 +186,7 @@ def _over_time(args: argparse.Namespace, pid: int) -> int:
             whole = f"{format_duration(age)} of {format_duration(args.watch)}"
             progress.say(f"{whole}, RSS {format_size(now.accounts.memory.rss)}")
 
-        watched = inspect_over_time(
+        inspected = inspect_over_time(
             pid,
             args.watch,
             every=args.every,
@@ -195,17 +195,19 @@ def _over_time(args: argparse.Namespace, pid: int) -> int:
             stop=lambda: bool(interrupted),
             on_reading=on_reading,
         )
-    if watched.ended == "exited":
+    if inspected.ended == "exited":
         print(f"offheap: PID {pid} ended; the figures cover the time until then", file=sys.stderr)
-    found = judge(watched.over, pid=pid, loaders=watched.loaders)
-    accounts = watched.accounts
+    found = judge(inspected.over, pid=pid, loaders=inspected.loaders)
+    accounts = inspected.accounts
     if args.json:
         from offheap.report.json import owners as owners_json
         from offheap.report.json import where as accounts_json
         from offheap.report.json.schemas import dumps
 
         print(
-            dumps(owners_json.with_growth(accounts_json.where(accounts), found, watched.over, watched.ended))
+            dumps(
+                owners_json.with_growth(accounts_json.where(accounts), found, inspected.over, inspected.ended)
+            )
         )
         return 0
     from offheap.report.terminal.console import console

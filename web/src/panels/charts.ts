@@ -53,7 +53,7 @@ export function liveLines({ process, suspects }: Pick<Payload, "process" | "susp
 
 export function charts(model: Model): HTMLElement {
   const { time, rss_bytes } = model.payload.process;
-  const looks = model.payload.owners.time.length;
+  const readings = model.payload.owners.time.length;
   if (time.length < 2) {
     return section(
       "time",
@@ -71,12 +71,12 @@ export function charts(model: Model): HTMLElement {
   }
   const rss = rss_bytes.map((bytes) => (bytes > 0 ? bytes : null));
   const [headline, ...others] = liveLines(model.payload).map((line) => figure(line, model));
-  // The owners' chart has RSS as its upper edge; of a single look there is only the bar.
-  const whole = looks <= 1 && figure({ id: "rss", title: "RSS of the process", colour: "rss", time, bytes: rss }, model);
+  // The owners' chart has RSS as its upper edge; of a single reading there is only the bar.
+  const whole = readings <= 1 && figure({ id: "rss", title: "RSS of the process", colour: "rss", time, bytes: rss }, model);
   return section(
     "time",
     "Over time",
-    h("div", { class: "charts" }, headline, whole, looks > 0 && owners(model), ...others),
+    h("div", { class: "charts" }, headline, whole, readings > 0 && owners(model), ...others),
     model.series.times.length > 2 && h("p", { class: "hint" }, "Drag over a chart to look at a part of the time: everything below follows."),
   );
 }

@@ -30,7 +30,7 @@ export function largest({ name, bytes, time }: OwnerColumns, most: number): Owne
     return order;
   }
   const rest = order.slice(most - 1);
-  const sums = time.map((_time, look) => rest.reduce((sum, owner) => sum + owner.bytes[look]!, 0));
+  const sums = time.map((_time, reading) => rest.reduce((sum, owner) => sum + owner.bytes[reading]!, 0));
   return [...order.slice(0, most - 1), { name: `${rest.length} others`, bytes: sums }];
 }
 
@@ -65,12 +65,12 @@ export function owners(model: Model): HTMLElement {
       setCursor: [({ cursor: { idx } }) => tell(idx ?? undefined)],
     },
   });
-  const tell = (look: number | undefined): void => {
+  const tell = (reading: number | undefined): void => {
     const { rss_bytes: rss } = columns;
     readout.textContent =
-      look === undefined
+      reading === undefined
         ? `${formatSize(rss[0] ?? null)} → ${formatSize(rss.at(-1) ?? null)}`
-        : `${formatSize(rss[look] ?? null)} at ${formatDuration(time[look] ?? 0)}: ${top(some, look)}`;
+        : `${formatSize(rss[reading] ?? null)} at ${formatDuration(time[reading] ?? 0)}: ${top(some, reading)}`;
   };
   new ResizeObserver(() => (plot ? plot.setSize({ width: host.clientWidth, height: HEIGHT }) : build())).observe(host);
   const show = (): void => {
@@ -107,20 +107,20 @@ export function owners(model: Model): HTMLElement {
 /** The upper edges of the stacked areas, the highest first, so that each covers the one before. */
 function edges(some: Owned[]): number[][] {
   const result = some.map(() => [] as number[]);
-  const looks = some[0]?.bytes.length ?? 0;
-  for (let look = 0; look < looks; look++) {
+  const readings = some[0]?.bytes.length ?? 0;
+  for (let reading = 0; reading < readings; reading++) {
     let edge = 0;
     for (let owner = some.length - 1; owner >= 0; owner--) {
-      edge += some[owner]!.bytes[look]!;
-      result[owner]![look] = edge;
+      edge += some[owner]!.bytes[reading]!;
+      result[owner]![reading] = edge;
     }
   }
   return result;
 }
 
-function top(some: Owned[], look: number): string {
-  const order = some.slice().sort((a, b) => b.bytes[look]! - a.bytes[look]!).slice(0, 3);
-  return order.map((owner) => `${visible(owner.name)} ${formatSize(owner.bytes[look]!)}`).join(", ");
+function top(some: Owned[], reading: number): string {
+  const order = some.slice().sort((a, b) => b.bytes[reading]! - a.bytes[reading]!).slice(0, 3);
+  return order.map((owner) => `${visible(owner.name)} ${formatSize(owner.bytes[reading]!)}`).join(", ");
 }
 
 function hue(index: number): string {

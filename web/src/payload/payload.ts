@@ -145,7 +145,7 @@ export interface ProcessColumns {
   mapped_suspected: number[];
 }
 
-/** Who holds the process's RSS, look by look, empty if nobody looked; `bytes` has a column an owner. */
+/** Who holds the process's RSS at each reading, empty without readings; `bytes` has a column for each owner. */
 export interface OwnerColumns {
   time: number[];
   name: string[];

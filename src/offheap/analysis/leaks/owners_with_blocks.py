@@ -11,7 +11,7 @@ from offheap.analysis.leaks.leaks import Ranking
 from offheap.analysis.leaks.reconcile import PAGES, QUIET, Level, why_no_site
 from offheap.analysis.leaks.results import Suspect
 from offheap.analysis.owners.results import Kind, OwnersGrowth, WhereVerdict
-from offheap.analysis.owners.verdict import JAVA_HEAP, watch_command
+from offheap.analysis.owners.verdict import JAVA_HEAP, where_command
 from offheap.quantities import PER_SECOND, format_size, round_up_seconds
 
 # Bytes.  Pages of malloc, without live blocks behind them, rose by 3.1 and 3.3 MiB in the two of 31 healthy
@@ -75,7 +75,7 @@ def _too_little(verdict: WhereVerdict, level: Level, pid: str) -> WhereVerdict:
         verdict,
         kind="cannot tell yet",
         why=f"{verdict.why}; {format_size(gained)} may be fragments: {part}",
-        next=(*verdict.next, watch_command(pid, needs)),
+        next=(*verdict.next, where_command(pid, needs)),
         needs_seconds=needs,
     )
 

@@ -216,7 +216,7 @@ def _nobody(over: OwnersOverTime, found: Sequence[Candidate], pid: str, seconds:
         one = max(slow, key=lambda one: one.trend.rate.low)
         longer = "which a longer watch can tell from a start-up"
         why += f"; {_name(over, one)} grew by {_rate(one.trend.rate)}, {longer}"
-        commands = (watch_command(pid, round_up_seconds(seconds * _MUCH_LONGER)),)
+        commands = (where_command(pid, round_up_seconds(seconds * _MUCH_LONGER)),)
     for one in found:
         if one.kind == "allocator-retention" and one.trend.gained.estimate >= material("native-malloc", rss):
             why += f", but for {_rate(one.trend.rate)} that malloc keeps free, too little to tell from chance"
@@ -258,7 +258,7 @@ def _undecided(over: OwnersOverTime, one: Candidate, pid: str, seconds: float) -
             f"still warming up, the process is {format_duration(old)} old: {grew}, as in any JVM that loads "
             f"and compiles its classes; look again from an age of {format_duration(warm_up.WARM_UP)}"
         )
-        later = f"sleep {round(wait)}; {watch_command(pid, again)}"
+        later = f"sleep {round(wait)}; {where_command(pid, again)}"
         return WhereVerdict("cannot tell yet", why, (later,), needs_seconds=wait + again)
     if one.state == "filling":
         so_old = format_duration(warm_up.age(over) or 0.0)
@@ -327,7 +327,7 @@ def _to_exclude(excluded: float, seconds: float) -> float:
 
 def _open(why: str, pid: str, seconds: float) -> WhereVerdict:
     seconds = round_up_seconds(seconds)
-    return WhereVerdict("cannot tell yet", why, (watch_command(pid, seconds),), needs_seconds=seconds)
+    return WhereVerdict("cannot tell yet", why, (where_command(pid, seconds),), needs_seconds=seconds)
 
 
 def _collecting(found: WhereVerdict, pid: str, when: str) -> WhereVerdict:
@@ -335,7 +335,7 @@ def _collecting(found: WhereVerdict, pid: str, when: str) -> WhereVerdict:
     return replace(found, next=(*found.next, f"jcmd {pid} GC.run {when}"))
 
 
-def watch_command(pid: str, seconds: float) -> str:
+def where_command(pid: str, seconds: float) -> str:
     return f"offheap where {pid} --watch {round(seconds)}s"
 
 
