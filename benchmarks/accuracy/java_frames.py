@@ -60,13 +60,12 @@ def main() -> int:
             failed |= tally.share < GOAL or tally.wrong > 0
         rows.append((f"{version}, {ran} programs", *total.row()))
     lines = document.table(("JDK", *HEAD), rows)
-    found = f"{plants.wrong:,} were found wrong, {plants.open:,} not told"
     least = min(shares, key=lambda name: shares[name])
     lines += [
         "",
-        f"The lowest share with Java frames is {100 * shares[least]:.3f} % ({least}). Of {plants.calls:,}",
+        f"The lowest share with Java frames is {100 * shares[least]:.3f} % ({least}). {plants.wrong:,} of",
+        f"{plants.calls:,} samples with a planted frame were found wrong, {plants.open:,} not told.",
     ]
-    lines += [f"samples with a planted frame {found}."]
     print("\n".join(lines))
     if options.write:
         head = f"{document.machine()}; {options.seconds:.0f} s each, every block:"

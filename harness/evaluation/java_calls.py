@@ -279,7 +279,7 @@ class Bytecode:
             self._classes.update({**{name: {} for name in some}, **parse(outcome.stdout)})
 
     def code(self, method: str) -> set[str] | None:
-        """None: of a hidden class, say, there is no file."""
+        """None if there is no class file, as for a hidden class."""
         of, _, name = method.rpartition(".")
         its = self._classes.get(of)
         return its.get(name, set()) if its else None

@@ -18,7 +18,7 @@ _TOTAL = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class MallocInfo:
-    """Bytes: what arenas have opened, what of it is free, and blocks in mappings of their own."""
+    """Bytes: what arenas have opened, the free part of that, and blocks in mappings of their own."""
 
     system: int
     free: int

@@ -18,7 +18,7 @@ from offheap.formats.imported.profile import Profile
 from offheap.recording.model import Recording
 
 A, B, CHURN, EMPTY, TINY = "keeper_a", "keeper_b", "churn", "keep_empty", "keep_tiny"
-# Of two_keepers.c: live bytes and blocks, allocated bytes and blocks, by function.
+# Live bytes and blocks, allocated bytes and blocks of each function of two_keepers.c.
 TRUTH = {
     A: (100_000, 100, 100_000, 100),
     B: (20_000, 40, 20_000, 40),

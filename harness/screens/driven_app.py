@@ -48,7 +48,7 @@ class Driven:
     async def see(self, what: Callable[[], bool], seconds: float = 60.0) -> None:
         deadline = time.monotonic() + seconds
         while not what():
-            assert time.monotonic() < deadline, f"waited in vain:\n{self.head}\n{self.table.text}"
+            assert time.monotonic() < deadline, f"no such screen came:\n{self.head}\n{self.table.text}"
             await asyncio.sleep(0.05)
 
 

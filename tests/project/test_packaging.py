@@ -190,7 +190,7 @@ def test_compiler_works_where_no_cache_folder_can_be_made(tmp_path: Path) -> Non
         "build.compile_native(['-c', sys.argv[2], '-o', sys.argv[3]])"
     )
     environment = {name: value for name, value in os.environ.items() if not name.startswith("ZIG_")}
-    # /dev/null is no folder, not even for root.
+    # /dev/null is not a folder, not even for root.
     environment["XDG_CACHE_HOME"] = "/dev/null"
     outcome = subprocess.run(
         [sys.executable, "-c", program, ROOT / "probe", source, tmp_path / "empty.o"],

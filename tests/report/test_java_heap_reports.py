@@ -125,7 +125,7 @@ def test_without_java_objects_nothing_is_said_of_them() -> None:
 def test_leaks_says_first_which_of_both_leaks() -> None:
     assert leaks(native(leak=False), found()).splitlines()[0] in (
         "The Java heap leaks, native memory does not.",
-        "The Java heap leaks; of native memory it cannot be told yet.",
+        "The Java heap leaks; whether native memory leaks is not known yet.",
     )
     first = leaks(native(leak=True), found(leak=False)).splitlines()[0]
     assert first.startswith("Native memory leaks")

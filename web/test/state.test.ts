@@ -14,7 +14,7 @@ describe("the address", () => {
   });
 
   it.each(["range=20-5", "range=a-b", "zoom=-1", "zoom=1.5", "measure=__proto__", "view=", "zoom=NaN", "open=", "page=-2", "page=x", "part=heap", "javaOpen="])(
-    "%s means nothing", (hash) => expect({ ...decode(hash), open: undefined, javaOpen: undefined }).toEqual(START),
+    "%s is ignored", (hash) => expect({ ...decode(hash), open: undefined, javaOpen: undefined }).toEqual(START),
   );
 });
 

@@ -153,7 +153,7 @@ def _import(
             f"nothing was dumped: {command[0]} never loaded jemalloc, or was killed before its first dump",
             "it may be linked statically, set-user-ID, or against musl; --dump-every takes a smaller SIZE",
         )
-    # The shell of a start script and its tools leave a dump each, too: of interest is the JVM.
+    # The shell of a start script and its tools leave a dump each, too; the recording is of the JVM.
     chosen = sorted(
         profiled.jvms & profiled.dumps.keys() or profiled.dumps, key=lambda pid: -len(profiled.dumps[pid])
     )

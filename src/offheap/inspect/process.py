@@ -46,10 +46,10 @@ _MOST_LENGTHS = 4096
 _TABLES = "the collector's tables are not told from other anonymous memory: --detail asks for some of them"
 _SETTINGS = ("MALLOC_", "GLIBC_TUNABLES")
 _COMPLETE, _IN_PLACE = 0.99, 0.5  # shares of glibc's arenas that were walked
-_KEPT = "what of it is free but kept cannot be told from blocks"
+_KEPT = "the memory that it keeps free cannot be told from blocks"
 _OTHER_ALLOCATORS = {
     "jemalloc": f"jemalloc has malloc's place: {_KEPT}",
-    "tcmalloc": f"tcmalloc has malloc's place: {_KEPT}, nor what it maps from other anonymous memory",
+    "tcmalloc": f"tcmalloc has malloc's place: {_KEPT}, nor its mappings from other anonymous memory",
     "mimalloc": "mimalloc has malloc's place: its memory is not told from other anonymous memory",
 }
 

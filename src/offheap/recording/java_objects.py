@@ -81,10 +81,10 @@ def less_often(live: Rows, series: Rows) -> tuple[Rows, Rows]:
 
     HotSpot draws the way to the next sample from the exponential distribution, mean 1, and subtracts from it
     the rest o of the sampled object; a way that is shorter than o stays as it is, and so is too short
-    (threadHeapSampler.cpp).  The mean way is then 1 - o e^-o.  Of an object of length x, sampled with the
-    probability p = 1 - e^-x, the mean of o e^-o is (1 - p) x^2 / 2p.  All ways together are too short by the
-    mean of that over all samples: 0.2 where all objects are half an interval long, 0.008 where they are a
-    64th.
+    (threadHeapSampler.cpp).  The mean way is then 1 - o e^-o.  For an object of length x, sampled with
+    the probability p = 1 - e^-x, the mean of o e^-o is (1 - p) x^2 / 2p.  All ways together are too short by
+    the mean of that over all samples: 0.2 where all objects are half an interval long, 0.008 where they are
+    a 64th.
     """
     by_stack = series[np.argsort(series["stack"], kind="stable")]
     latest = by_stack[np.append(by_stack["stack"][1:] != by_stack["stack"][:-1], True)[: len(series)]]

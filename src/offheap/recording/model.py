@@ -160,7 +160,7 @@ class Info:
 
     @property
     def recorder_share(self) -> float:
-        """Of one CPU: the recorder's time over that of the recording; 0 if unknown."""
+        """The share of one CPU that the recorder used: its time over the recording's; 0 if unknown."""
         spent = self.recorder.cpu_seconds if self.recorder else 0.0
         return spent / max(self.duration_seconds, _SHORTEST_SECONDS)
 

@@ -179,7 +179,7 @@ def test_intervals_cover_what_the_programs_counted(
             bounds = site["live_bytes"]
             if not bounds["low"] <= held.bytes <= bounds["high"]:
                 missed.append(f"{name} {setting}: {bounds}, truth {held}")
-    # Of eight intervals of 95 % each, three miss in half a per cent of all test runs.
+    # Three of eight intervals of 95 % each miss in half a per cent of all test runs.
     assert len(missed) <= max(2, intervals // 8), missed
 
 

@@ -132,7 +132,7 @@ def test_aarch64(tmp_path: Path) -> None:
 
 
 def assert_family(lines: list[list[str]]) -> None:
-    """Of malloc, realloc, a realloc that is refused, calloc and malloc(0)."""
+    """The events of malloc, realloc, a realloc that is refused, calloc and malloc(0)."""
     (block, _), (longer, _), (zeroed, _), (empty, _) = [words[1:] for words in lines if words[0] == "did"]
     assert [words for words in lines if words[0] != "did"] == [
         ["alloc", block, "100", "100"],

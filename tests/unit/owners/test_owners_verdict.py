@@ -66,7 +66,7 @@ def test_who_grows_is_named(owner: str, kind: str) -> None:
 @pytest.mark.parametrize(
     ("owner", "kind", "words"),
     [
-        ("malloc", "native-malloc", "jemalloc has it, and what of it is free"),
+        ("malloc", "native-malloc", "jemalloc has it, and does not tell how much of it is free but kept"),
         ("unattributed", "native-mmap", "it may be jemalloc's, or mapped by a library"),
         ("mapped-files", "mapped-files", ""),
     ],

@@ -245,7 +245,7 @@ def live_view(path: Path) -> tuple[Follower, View]:
 
 
 def first_screen(path: Path, folder: Path) -> str:
-    """Of `offheap live`."""
+    """The screens of `offheap live`, in one text."""
     screen = ""
 
     async def steps(app: Driven) -> None:

@@ -123,7 +123,7 @@ export function diffFlame(payload: DiffPayload, store: Store): DiffFlame {
     h("div", { class: "toolbar" }, memory && h("label", {}, "Memory: ", memory), h("label", {}, "Width: ", width), view, search, matched, reset),
     h("div", { class: "flame-head" }, h("p", { class: "legend", "aria-label": "Colours" }, ...legend)),
     graph.element,
-    h("p", { class: "hint" }, "Colours show estimates, deeper the larger the part that changed: what is more than chance stands in the table. Click to zoom. ? lists the keys."),
+    h("p", { class: "hint" }, "Colours show estimates; a deeper colour is a larger share that changed. The table lists the changes beyond chance. Click to zoom. ? lists the keys."),
   );
   return {
     element,

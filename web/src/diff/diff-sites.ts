@@ -14,12 +14,12 @@ const COLOURS: Record<Change, string> = { new: "info", grown: "bad", shrunk: "go
 
 type Find = (name: string) => void;
 
-/** Of native memory. */
+/** Sites of native memory. */
 export function diffSites(payload: DiffPayload, store: Store, find: Find): HTMLElement {
   return table(payload, payload, { prefix: "", title: "Sites", page: "page" }, store, find);
 }
 
-/** Of Java objects. */
+/** Sites of Java objects. */
 export function javaDiffSites(payload: DiffPayload, heap: ChangedSites, store: Store, find: Find): HTMLElement {
   return table(payload, heap, { prefix: "java-", title: "Sites in the Java heap", page: "javaPage" }, store, find);
 }

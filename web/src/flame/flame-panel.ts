@@ -81,7 +81,7 @@ export function flamePanel(model: Model): FlamePanel {
     const other = all.reduce((sum, weight, stack) => sum + (stacks.kind[stack] === rest ? Math.max(weight, 0) : 0), 0);
     note.textContent = [
       other > 0 && `Not drawn: ${format(other)} from ${rest}.`,
-      source === "java" && scope.ranged && "What is live of Java objects is known at collections, and counts from each to the next.",
+      source === "java" && scope.ranged && "The live Java objects are known at each collection, and count until the next one.",
       shrunk < 0 && `Not drawn: stacks that hold ${format(-shrunk)} less than at ${formatDuration(model.series.times[scope.base] ?? 0)}.`,
     ].filter(Boolean).join(" ");
     note.hidden = note.textContent === "";

@@ -71,7 +71,7 @@ export class Scope {
     }
   }
 
-  /** Of one kind of memory, or of all native memory. */
+  /** Figures of one kind of memory, or of all native memory. */
   total(measure: Measure, unit: Unit, kind?: Suspect["kind"]): number {
     const { kind: kinds } = this.payload.stacks;
     const counts = (stack: number): boolean => (kind ? kinds[stack] === kind : kinds[stack] !== "java");

@@ -14,7 +14,7 @@ const HEADLINES: Record<Conclusion["kind"], string> = {
   leak: "Yes, it leaks Java objects.",
   growing: "The Java heap grows; it may be a leak.",
   "no leak": "The Java heap does not leak.",
-  "cannot tell yet": "Of the Java heap it cannot be told yet.",
+  "cannot tell yet": "Whether the Java heap leaks is not known yet.",
 };
 
 /** The switch between both, native memory alone and the Java heap alone; and which of the two leaks. */
@@ -48,10 +48,10 @@ export function javaHeap(model: Model, heap: JavaHeap): HTMLElement {
   return about;
 }
 
-/** The heap in use after each collection, and what of it is explained by sampled objects. */
+/** The heap in use after each collection, and the part of it that sampled objects explain. */
 function overTime(model: Model, { after_collections: after }: JavaHeap): HTMLElement {
   if (after.time.length === 0) {
-    return h("p", { class: "empty" }, "No collection ran, so of no object it is known whether it is live.");
+    return h("p", { class: "empty" }, "No collection ran, so it is not known which objects are live.");
   }
   const known = after.heap_bytes.some((bytes) => bytes !== null);
   const title = known ? "Heap in use after each collection" : "Live after each collection, estimated";

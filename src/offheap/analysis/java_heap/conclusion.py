@@ -10,10 +10,10 @@ _COMPARED: dict[tuple[Kind, Kind], str] = {
     ("leak", "leak"): "Native memory leaks, and so does the Java heap.",
     ("leak", "growing"): "Native memory leaks; the Java heap grows, and is not shown to leak.",
     ("leak", "no leak"): "Native memory leaks, the Java heap does not.",
-    ("leak", "cannot tell yet"): "Native memory leaks; of the Java heap it cannot be told yet.",
+    ("leak", "cannot tell yet"): "Native memory leaks; whether the Java heap leaks is not known yet.",
     ("growing", "leak"): "The Java heap leaks; native memory grows, and is not shown to leak.",
     ("no leak", "leak"): "The Java heap leaks, native memory does not.",
-    ("cannot tell yet", "leak"): "The Java heap leaks; of native memory it cannot be told yet.",
+    ("cannot tell yet", "leak"): "The Java heap leaks; whether native memory leaks is not known yet.",
 }
 
 

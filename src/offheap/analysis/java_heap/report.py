@@ -71,7 +71,7 @@ def _coverage(recording: Recording, heap: JavaHeap, known: Ran) -> tuple[str, ..
     if lost := recording.info.lost.get("lost_objects", 0):
         said.append(f"{format_count(lost)} sampled objects found no place: live bytes are too low")
     if why := lacking(recording):
-        said.append(f"of no object it is known whether it is live: {why}")
+        said.append(f"which objects are live is not known: {why}")
     elif not known.kinds:
         said.append("the kinds of collections are not known: garbage of the old generation may count as live")
     elif (known.last_whole or 0) <= 0:

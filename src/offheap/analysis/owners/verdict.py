@@ -166,7 +166,7 @@ def _blame(
             why += ", none of them of the old generation"
     allocator = next((name.removeprefix(ALLOCATOR) for name in over.gauges if name.startswith(ALLOCATOR)), "")
     if allocator and one.kind == "native-malloc":
-        why += f"; {allocator} has it, and what of it is free but kept cannot be told"
+        why += f"; {allocator} has it, and does not tell how much of it is free but kept"
     if allocator and one.kind == "native-mmap":
         why += f"; it may be {allocator}'s, or mapped by a library: the two cannot be told apart"
     return WhereVerdict(one.kind, why, _next(one.kind, pid, _split(over)), grown)

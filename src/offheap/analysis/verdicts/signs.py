@@ -26,8 +26,8 @@ _FADES, _FADES_LATE = 10.0, 3.0
 _NONE_YET, _EVICTED = 0.02, 0.1
 _ALIKE = 0.5  # of the share of later births that stayed: above it the early share counts as equal
 _FEWEST_CROWDED = 4  # samples: with fewer no part of the time is crowded
-# Of live bytes, grown in the site's time: growth below this share changes little.  Even births from the start
-# grow by all live bytes in that time.
+# Share of live bytes: growth in the site's time below it changes little.  With even births from the start,
+# that growth is all live bytes.
 LITTLE = 0.2
 # Probability: no recording shows what a program does later.
 MOST_SURE = 0.99

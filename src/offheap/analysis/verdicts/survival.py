@@ -115,7 +115,7 @@ def _marking(ran: Collections, row: int) -> float:
 def collections(recording: Recording) -> Collections | None:
     """The collections that the recorder followed; else those between two readings of the JVM's counters.
 
-    Of generational ZGC, those that free what they find dead.
+    With generational ZGC, only the collections that free what they find dead.
     """
     found = recording.collections or _between_readings(recording)
     if found is None or not keeps_young_garbage(recording):

@@ -52,9 +52,10 @@ _OLDEST_GONE = 0.25
 # Blocks that live for 1.5 times the time on average have the first, for half of the time the second.
 _DIE, _DIE_MORE = 0.8, 0.5
 
-# Of live bytes, born in the first third: more is a start-up, at three times the rate of the later thirds.
+# Share of live bytes that were born in the first third: more is a start-up, at three times the rate of the
+# later thirds.
 _EARLY = 0.6
-# Standard deviations by which the first third exceeds chance.  Of sites with even births 2.3 % reach the
+# Standard deviations by which the first third exceeds chance.  2.3 % of sites with even births reach the
 # first, 3 of 100,000 the second.  The second is for a site that freed none of its samples and goes on
 # allocating, which as a start-up would be a missed leak.
 _CROWD, _SURER_CROWD = 2.0, 4.0

@@ -38,7 +38,7 @@ LEVEL = 6  # of gzip: 9, the default of Python, takes four times as long for 1 %
 # Readers add values up in signed 64-bit integers; no process has so many bytes or blocks.
 _MOST = 1 << 61
 # Pairs of stack and thread: each is a sample in pprof, and go tool pprof and servers read so many in a
-# second. Of more pairs the largest have their thread, and the thread that holds most of a stack.
+# second. If there are more, the largest pairs and the largest pair of each stack keep their thread.
 _MOST_NAMED = 50_000
 
 

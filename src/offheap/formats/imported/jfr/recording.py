@@ -164,7 +164,7 @@ class _Reader:
         )
 
     def _of_blocks(self, doubts: Sequence[str]) -> Profile:
-        """Of native blocks, of Java objects, or of both."""
+        """The profile of native blocks, of Java objects, or of both."""
         native = bool(self._seen[native_memory.MALLOC])
         live, series, process = self._native.blocks.finish() if native else self._nothing()
         heap: JavaHeap | None = None
