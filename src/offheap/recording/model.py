@@ -18,6 +18,7 @@ from offheap.recording.calls import Calls
 MALLOC, MMAP, JAVA = 1, 2, 3  # kinds of stacks: enum offheap_stack_kind in recording.h
 
 _SHORTEST_SECONDS = 1e-3  # of a recording, where its duration divides
+SHORTEST_AXIS = 0.01  # seconds, of a time since the start that is cut into parts
 
 Kind = Literal["native", "java", "jvm", "kernel", "class", "unknown"]
 
@@ -162,7 +163,17 @@ class Info:
     def recorder_share(self) -> float:
         """The share of one CPU that the recorder used: its time over the recording's; 0 if unknown."""
         spent = self.recorder.cpu_seconds if self.recorder else 0.0
-        return spent / max(self.duration_seconds, _SHORTEST_SECONDS)
+        return spent / self.divisor_seconds
+
+    @property
+    def divisor_seconds(self) -> float:
+        """The duration, as a divisor: never 0."""
+        return max(self.duration_seconds, _SHORTEST_SECONDS)
+
+    @property
+    def live_seconds(self) -> float:
+        """The time until the live set was taken, as a divisor: never 0."""
+        return max(self.live_time or self.duration_seconds, _SHORTEST_SECONDS)
 
     @property
     def losses(self) -> int:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from offheap.analysis.statistics import estimates
 from offheap.analysis.statistics.estimate import Estimate
+from offheap.analysis.statistics.student import NORMAL_95
 
 INTERVAL = 512 * 1024
 RUNS = 400
@@ -222,10 +223,10 @@ def test_an_error_that_all_weights_share_widens_the_interval_by_the_unseen_part(
     alone, with_error = (estimates.of_blocks(sizes, probabilities, error) for error in (0.0, 0.1))
     unseen = alone.estimate - sizes.sum()
     assert with_error.high == pytest.approx(
-        alone.estimate + np.hypot(alone.high - alone.estimate, 0.1 * estimates.NORMAL_95 * unseen)
+        alone.estimate + np.hypot(alone.high - alone.estimate, 0.1 * NORMAL_95 * unseen)
     )
     assert with_error.low == pytest.approx(
-        alone.estimate - np.hypot(alone.estimate - alone.low, 0.1 * estimates.NORMAL_95 * unseen)
+        alone.estimate - np.hypot(alone.estimate - alone.low, 0.1 * NORMAL_95 * unseen)
     )
     exact = estimates.of_blocks(sizes, np.ones(len(sizes)), 0.1)
     assert exact.low == exact.estimate == exact.high

@@ -30,11 +30,15 @@ from offheap.analysis.stacks.blame import blamed
 from offheap.analysis.stacks.packages import Application
 from offheap.analysis.statistics import estimates
 from offheap.analysis.statistics.estimates import Estimates, Floats
+from offheap.analysis.statistics.student import DEVIATIONS_95
 from offheap.analysis.totals import stack_totals_at
 from offheap.analysis.totals.stack_totals_at import Members, Sums
 from offheap.recording.model import MMAP, Frame, Recording
 
 _FALSE_DISCOVERIES = 0.05
+# Times as long as the other recording: what grew at one rate is then alike at both ends.
+_SHORTER, _LONGER = 0.9, 1.1
+_SHORTEST = 1e-3  # seconds of a recording, as a divisor
 
 Integers = NDArray[np.int64]
 
@@ -335,8 +339,8 @@ class Comparison:
 
 
 def _as_long(old: Side, new: Side) -> bool:
-    """Whether two recordings took as long, within a tenth: what grew at one rate is then alike at the end."""
-    return 0.9 < old.seconds / max(new.seconds, 1e-3) < 1.1
+    """Whether two recordings took as long, within a tenth."""
+    return _SHORTER < old.seconds / max(new.seconds, _SHORTEST) < _LONGER
 
 
 def _every(groups: Integers) -> Members:
@@ -380,7 +384,7 @@ def _ranked(live: _Differences) -> tuple[Integers, NDArray[np.bool_]]:
     half = np.where(up, change.estimate[rows] - change.low[rows], change.high[rows] - change.estimate[rows])
     probability = np.array(
         [
-            (0.0 if big else 1.0) if width <= 0 else math.erfc(1.96 * big / width / math.sqrt(2))
+            (0.0 if big else 1.0) if width <= 0 else math.erfc(DEVIATIONS_95 * big / width / math.sqrt(2))
             for big, width in zip(size.tolist(), half.tolist(), strict=True)
         ]
     )

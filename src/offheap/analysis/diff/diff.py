@@ -17,6 +17,9 @@ from offheap.errors import UserError
 from offheap.quantities import format_duration
 from offheap.recording.model import Recording
 
+# A moment is typed as a report prints it, rounded: so far beyond the end it still means the end.
+_ROUNDED_UP, _ROUNDED_SECONDS = 1.001, 0.01
+
 
 def diff(
     old: Recording,
@@ -34,7 +37,7 @@ def diff(
     many sites and functions to return, None: all.  `stacks`: return every stack, too.  `ranks`: how
     the sites of each are ranked, None: as native memory.
     """
-    seconds = [max(recording.info.duration_seconds, 1e-3) for recording in (old, new)]
+    seconds = [recording.info.divisor_seconds for recording in (old, new)]
     divisors = list(requests) if requests else seconds if per_second else [1.0, 1.0]
     matching = match((old, new))
     before, after = (
@@ -99,7 +102,7 @@ def diff_in_time(
     """
     duration = recording.info.duration_seconds
     stop = duration if end is None else end
-    if stop > duration * 1.001 + 0.01 or not 0 <= start < stop:
+    if stop > duration * _ROUNDED_UP + _ROUNDED_SECONDS or not 0 <= start < stop:
         raise UserError(
             f"there is nothing from {format_duration(start)} to {format_duration(stop)} "
             f"in a recording of {format_duration(duration)}",

@@ -110,7 +110,7 @@ def growths(
     history = ranked.history
     worst = (_own(recording, ranked, rank) if by_its_own else ranked).worst(numbers)
     verdicts = [worst.get(number) for number in range(count)]
-    seconds = max(recording.info.live_time or recording.info.duration_seconds, 1e-3)
+    seconds = recording.info.live_seconds
     per = 1.0 if requests is None else seconds / requests
     start = np.full(count, int(np.abs(history.times - history.times[-1] / 3).argmin()))
     end = np.full(count, int(np.abs(history.times - history.times[-1] * _OLD_ENOUGH).argmin()))

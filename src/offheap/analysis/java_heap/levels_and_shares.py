@@ -27,6 +27,7 @@ from offheap.analysis.verdicts.site_history import Histories
 _PARTS = 6  # of the time: enough to show how the share of survivors depends on age
 _IN_USE = 0.94  # of the time: younger objects may be merely in use (`survivor_layer`)
 _HAZARDS = np.geomspace(0.1, 60.0, 60)  # deaths per object in the site's time; lower rates resemble 0
+_MOST_EXPONENT = 700.0  # of e in a double
 
 
 def level(history: Histories, number: int) -> Estimate | None:
@@ -92,4 +93,4 @@ def _rate_log(counts: Floats, exposed: Floats, rates: NDArray[np.float64]) -> fl
 
 
 def _exp(value: float) -> float:
-    return math.exp(min(value, 700.0))
+    return math.exp(min(value, _MOST_EXPONENT))

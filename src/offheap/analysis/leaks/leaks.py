@@ -208,7 +208,7 @@ class Ranking(Sequence[Suspect]):
         asked[list(without)] = False
         numbers = self._order[asked]
         worst = int(numbers[self.hidden[numbers].argmax()]) if len(numbers) else None
-        seconds = max(info.live_time or info.duration_seconds, 1e-3)
+        seconds = info.live_seconds
         # A lost sample may be one of the leak's.
         taken = totals.samples(self.sites.recording)
         missing = (taken + self.lost_samples) / max(taken, 1)

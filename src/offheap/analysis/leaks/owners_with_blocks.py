@@ -12,6 +12,7 @@ from offheap.analysis.leaks.reconcile import PAGES, QUIET, Level, why_no_site
 from offheap.analysis.leaks.results import Suspect
 from offheap.analysis.owners.results import Kind, OwnersGrowth, WhereVerdict
 from offheap.analysis.owners.verdict import JAVA_HEAP, where_command
+from offheap.analysis.statistics.trend import JUDGED
 from offheap.quantities import PER_SECOND, format_size, round_up_seconds
 
 # Bytes.  Pages of malloc, without live blocks behind them, rose by 3.1 and 3.3 MiB in the two of 31 healthy
@@ -68,8 +69,7 @@ def _too_little(verdict: WhereVerdict, level: Level, pid: str) -> WhereVerdict:
     gained = level.rate.estimate * level.seconds
     if level.kind != "native-malloc" or level.explained or gained >= _FRAGMENTS:
         return verdict
-    # Levels are judged over the last two thirds of the time.
-    needs = round_up_seconds(1.5 * _FRAGMENTS / level.rate.estimate)
+    needs = round_up_seconds(1 / JUDGED * _FRAGMENTS / level.rate.estimate)
     part = "what malloc keeps between blocks, and the JVM's own blocks, rise and fall by as much"
     return replace(
         verdict,

@@ -8,6 +8,8 @@ from offheap.analysis.sites.sites import SiteTable
 from offheap.analysis.verdicts.verdict_reasons import Judgements, Reason
 from offheap.quantities import RateUnit, format_count, format_duration, format_size
 
+_LITTLE_FREED = 0.05  # share of allocated bytes: below it the figure of what was freed explains nothing
+
 
 def why(judged: Judgements, sites: SiteTable, number: int, unit: RateUnit, thing: str = "block") -> str:
     """The reason of a site's verdict; `thing`: what a site allocates, in the singular."""
@@ -102,7 +104,7 @@ def why(judged: Judgements, sites: SiteTable, number: int, unit: RateUnit, thing
             samples = format_count(judged.samples[number])
             return f"{amounts}, too few samples to tell growth from chance ({samples})"
         case Reason.STEADY:
-            if gone < 0.05 * allocated:
+            if gone < _LITTLE_FREED * allocated:
                 return f"{amounts}, no growth beyond chance"
             return f"{format_size(gone)} of {format_size(allocated)} allocated was freed; {amounts}"
 

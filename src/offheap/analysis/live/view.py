@@ -16,7 +16,7 @@ from offheap.analysis.stacks.namesakes import Mark, apart, brief
 from offheap.analysis.statistics.estimate import Estimate
 from offheap.analysis.statistics.estimates import Estimates
 from offheap.quantities import PER_MINUTE, RateUnit
-from offheap.recording.model import Info
+from offheap.recording.model import SHORTEST_AXIS, Info
 
 Rows = NDArray[Any]
 Floats = NDArray[np.float64]
@@ -210,7 +210,7 @@ class View:
     def births(self, site: int, eras: int) -> tuple[float, ...]:
         """Live bytes of a site by when they were allocated: from the recording's start to now, in eras."""
         its = self._live_of(site)
-        end = max(self.now.time, float(its["birth"].max(initial=0.0)), 0.01)
+        end = max(self.now.time, float(its["birth"].max(initial=0.0)), SHORTEST_AXIS)
         weights = its["size"] / its["probability"]
         table, _ = np.histogram(its["birth"], bins=eras, range=(0.0, end), weights=weights)
         return tuple(table.tolist())

@@ -17,7 +17,7 @@ import numpy as np
 from offheap.analysis.owners import heap_collections, warm_up
 from offheap.analysis.owners.heap_collections import after_collections
 from offheap.analysis.owners.results import Grown, Kind, OwnerGrowth
-from offheap.analysis.statistics.trend import Floats, Trend, trend
+from offheap.analysis.statistics.trend import STRAIGHT, Floats, Trend, trend
 from offheap.recording.model import OwnersOverTime
 
 if TYPE_CHECKING:
@@ -28,27 +28,26 @@ THREADS, MAPPED, ALLOCATOR = "threads: ", "mapped: ", "allocator: "
 DIRECT_BYTES, DIRECT_BUFFERS = "direct-buffer-bytes", "direct-buffers"
 
 # The owners of each verdict, and the least growth of the last third as a share of the middle third's.
-# HotSpot's own memory grows as the logarithm of time for hours: it has to grow in a straight line (in
-# readings that begin with the process, the logarithm's last third grows 0.6 as fast as the middle third).
+# HotSpot's own memory grows as the logarithm of time for hours: it has to grow in a straight line.
 # The JVM's own malloc is a separate candidate: its compilers' arenas would drown a library's blocks.
 # Free memory in malloc and its blocks turn into each other, and with too many blocks to walk both are
 # estimates: only their sum is exact.
-_HALF_AS_FAST, _STRAIGHT = 0.5, 0.7
+_HALF_AS_FAST = 0.5
 _CANDIDATES: tuple[tuple[Kind, tuple[str, ...], float], ...] = (
     ("java-heap", ("java-heap",), _HALF_AS_FAST),
     ("direct-buffers", ("direct-buffers",), _HALF_AS_FAST),
-    ("metaspace", ("metaspace", "class-space"), _STRAIGHT),
-    ("code-cache", ("code-cache",), _STRAIGHT),
+    ("metaspace", ("metaspace", "class-space"), STRAIGHT),
+    ("code-cache", ("code-cache",), STRAIGHT),
     ("threads", ("thread-stacks",), _HALF_AS_FAST),
     ("native-malloc", ("malloc",), _HALF_AS_FAST),
-    ("native-malloc", ("jvm-malloc",), _STRAIGHT),
+    ("native-malloc", ("jvm-malloc",), STRAIGHT),
     ("allocator-retention", ("malloc-free",), _HALF_AS_FAST),
     ("native-mmap", ("anonymous", "unattributed"), _HALF_AS_FAST),
     ("mapped-files", ("mapped-files",), _HALF_AS_FAST),
 )
 
 # Caches and pools of a young process fill slowly: its last third must grow by more.
-_YOUNG_SHARE = _STRAIGHT
+_YOUNG_SHARE = STRAIGHT
 # Java objects may hold the memory of these owners, and collections free it.
 _HELD_BY_OBJECTS: tuple[tuple[str, ...], ...] = (
     ("direct-buffers",),

@@ -20,6 +20,7 @@ from offheap.analysis.sites.grouping import Framed, Grouping, Traits
 from offheap.analysis.stacks import packages
 from offheap.analysis.stacks.blame import blamed, called
 from offheap.analysis.stacks.packages import Application
+from offheap.analysis.statistics.student import DEVIATIONS_95
 from offheap.recording.model import Recording
 
 Floats = NDArray[np.float64]
@@ -52,7 +53,7 @@ class _Test:
 # Below one method of a library: the tests separate two of a thousand pairs of sites that are alike.
 _OF_A_METHOD = _Test(deviations=3.3, factor=1.5, chi_square=20.5, moved=1 / 3)
 # Below two methods of a library there may be two objects: five of a hundred, and any difference that matters.
-_OF_A_LIBRARY = _Test(deviations=1.96, factor=1.1, chi_square=11.07, moved=0.05, churn=0.25)
+_OF_A_LIBRARY = _Test(deviations=DEVIATIONS_95, factor=1.1, chi_square=11.07, moved=0.05, churn=0.25)
 
 
 @dataclass(frozen=True)
@@ -193,7 +194,7 @@ def _library(name: str) -> str:
 def _blocks(recording: Recording, grouping: Grouping, latest: NDArray[np.int64]) -> list[_Blocks]:
     live, count = recording.live, len(grouping.members)
     site = grouping.of_stack[live["stack"]]
-    end = max(recording.info.live_time or recording.info.duration_seconds, 1e-3)
+    end = recording.info.live_seconds
     part = np.clip((live["birth"] / end * _PARTS).astype(np.int64), 0, _PARTS - 1)
     # Bytes, not blocks: a sampled small block stands for so many blocks that its chance dominates the births.
     weight = live["size"] / live["probability"]

@@ -45,11 +45,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offheap.analysis.statistics.estimate import Estimate
+from offheap.analysis.statistics.student import NORMAL_95
 
 Floats = NDArray[np.float64]
 
-NORMAL_95 = 1.959963984540054  # 97.5 % quantile of the normal distribution
-
+# Probability of a block's sample: from here on rounding hides the interval between samples, which hardly
+# matters there.
+NEARLY_SURE = 0.99
+# Intervals of which no block of a leak is sampled with a probability of 5 %: -ln 0.05 (the rule of three).
+_INTERVALS_UNSEEN = 3.0
 SIZES = 16.0  # factor by which a count's blocks may differ in size with an upper end
 
 
@@ -223,7 +227,7 @@ def of_counts(
     largest, smallest, coarsest = np.zeros(number), np.full(number, np.inf), np.zeros(number)
     np.maximum.at(largest, of, sizes)
     np.minimum.at(smallest, of, sizes)
-    rare = probabilities < 0.99  # else rounding hides the interval
+    rare = probabilities < NEARLY_SURE
     np.maximum.at(coarsest, of[rare], -sizes[rare] / np.log1p(-probabilities[rare]))
     # Where each block is certain, an empty one is, too: there is no interval to divide its size by.
     ratio = np.divide(smallest, coarsest, out=np.full(number, np.inf), where=coarsest > 0)
@@ -335,7 +339,7 @@ def hidden(interval_bytes: float, block_bytes: Floats) -> Floats:
     unknown: a block of more than three intervals does not escape.  In an exact recording
     (interval_bytes 0) the limit is 0.
     """
-    most = 3.0 * max(interval_bytes, 0.0)
+    most = _INTERVALS_UNSEEN * max(interval_bytes, 0.0)
     known = block_bytes > 0
     block = np.where(known, block_bytes, 1.0)
     return np.where(known, np.floor(most / block) * block, most)

@@ -27,7 +27,9 @@ from offheap.analysis.statistics.estimate import Estimate
 
 Floats = NDArray[np.float64]
 
-_DEVIATIONS = 1.96
+# Share of the rate of one third of the time in the next third: less is no straight line.  The logarithm's
+# last third grows 0.6 as fast as its middle third, in readings that begin with the process.
+STRAIGHT = 0.7
 _MOST_POINTS = 600  # n points make n^2 / 2 pairs
 _MOST_CORRELATION = 0.9
 _SLOW = 0.5  # share of the middle third's rate: a lower rate is no noise
@@ -181,7 +183,7 @@ def _halves(times: Floats, values: Floats) -> tuple[float, float]:
 
 def _student(freedom: int) -> float:
     """The 97.5 % quantile; for many values that of the normal distribution, as in the simulation."""
-    return student.quantile(freedom) if freedom < student.TABULATED else _DEVIATIONS
+    return student.quantile(freedom) if freedom < student.TABULATED else student.DEVIATIONS_95
 
 
 def times_longer(less: float) -> float:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from offheap.analysis.sites.results import Site
 from offheap.analysis.statistics.estimates import Floats
-from offheap.recording.model import Recording
+from offheap.recording.model import SHORTEST_AXIS, Recording
 
 AGES = 24
 _MOST_TIMES = 61
@@ -97,7 +97,9 @@ def downsampled_site_series(recording: Recording, sites: Sequence[Site]) -> Down
 
     live = recording.live
     end = max(
-        recording.info.live_time or recording.info.duration_seconds, live["birth"].max(initial=0.0), 0.01
+        recording.info.live_time or recording.info.duration_seconds,
+        live["birth"].max(initial=0.0),
+        SHORTEST_AXIS,
     )
     of_block = of_stack[live["stack"]]
     live, of_block = live[of_block >= 0], of_block[of_block >= 0]

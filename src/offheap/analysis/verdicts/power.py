@@ -25,6 +25,7 @@ import numpy as np
 
 from offheap.analysis.sites.sites import SiteTable, latest_rows
 from offheap.analysis.statistics.estimates import Estimates, Floats
+from offheap.analysis.statistics.student import DEVIATIONS_95
 from offheap.analysis.verdicts.site_history import Histories
 from offheap.analysis.verdicts.verdict_rules import FEWEST_OF_LATE, SHORTEST
 from offheap.quantities import format_duration, format_size, round_up_seconds
@@ -41,13 +42,15 @@ _PARTS = ((0.0, 1 / 3), (1 / 3, 0.8), (2 / 3, 0.94))
 # The least of four upper limits counts, so each has a quarter of the error probability.
 _DOUBT = (1 - PROBABILITY) / 4
 _NORMAL = 2.2414  # quantile of 1 - _DOUBT
-_NORMAL_95 = 1.96  # of the limits that `site_verdicts` gives
 # The shortest run for which a gate is planned: tests and short soaks are longer.
 EXPECTED_SECONDS = 20.0
 # A few old blocks raise the rate that an existing site may hide: the plan is for half the limit.
 _MARGIN = 2.0
 # Bytes.  At 1 GB/s that is 16,000 samples a second, some 2 % of a CPU: a coarser interval saves nothing.
 _COARSEST = 64 << 10
+# Samples of a leak: where so many are not enough, the recording is too short for any number.
+_MOST_SAMPLES = 1e6
+_EXACT = 1e-3  # share of the samples that the search may miss: far less than their chance
 _STEPS = 400  # of the integral over the time of a leak's first sample
 
 
@@ -106,9 +109,9 @@ def samples_needed(seconds: float) -> float:
     low, high = 0.0, 1.0
     while reported(high, seconds) < PROBABILITY:
         low, high = high, high * 2
-        if high > 1e6:
+        if high > _MOST_SAMPLES:
             return math.inf
-    while high - low > 1e-3 * high:
+    while high - low > _EXACT * high:
         middle = (low + high) / 2
         low, high = (low, middle) if reported(middle, seconds) >= PROBABILITY else (middle, high)
     return high
@@ -170,7 +173,7 @@ def growth_limits(sites: SiteTable, history: Histories, growth: Estimates) -> Fl
     growth: bytes per second, as judged
     """
     unseen = _unseen(sites)
-    limits = growth.estimate + (growth.high - growth.estimate) * _NORMAL / _NORMAL_95
+    limits = growth.estimate + (growth.high - growth.estimate) * _NORMAL / DEVIATIONS_95
     start, end = history.times[0], history.times[-1]
     for shares in _PARTS:
         low, high = (int(np.abs(history.times - start - share * (end - start)).argmin()) for share in shares)

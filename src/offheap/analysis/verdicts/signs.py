@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offheap.analysis.statistics.estimates import Estimates, Floats
+from offheap.analysis.statistics.student import DEVIATIONS_95
 from offheap.analysis.verdicts import evidence
 from offheap.analysis.verdicts.site_history import Boundaries, Histories
-from offheap.analysis.verdicts.site_rates import NORMAL_95
 
 Bools = NDArray[np.bool_]
 
@@ -36,7 +36,7 @@ MOST_SURE = 0.99
 def fades(before: Estimates, after: Estimates, share: float) -> Bools:
     """Whether `after` is below `share` of `before`, beyond chance (one-sided 95 %)."""
     gap = share * before.estimate - after.estimate
-    error = np.hypot(share * (before.estimate - before.low), after.high - after.estimate) / NORMAL_95
+    error = np.hypot(share * (before.estimate - before.low), after.high - after.estimate) / DEVIATIONS_95
     result: Bools = (gap > _ONE_SIDED_95 * error) & (gap > 0)
     return result
 
@@ -53,7 +53,7 @@ def share(part: Floats, whole: Floats) -> Floats:
 
 def above_zero(estimate: Floats, low: Floats) -> Floats:
     """The probability that a quantity is above zero, from its estimate and lower 95 % limit."""
-    error = (estimate - low) / NORMAL_95
+    error = (estimate - low) / DEVIATIONS_95
     known = error > 0
     deviations = np.where(known, estimate / np.where(known, error, 1.0), 0.0) / math.sqrt(2)
     # numpy has no error function.

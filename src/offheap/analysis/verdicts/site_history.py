@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 
 from offheap.analysis.sites.grouping import Grouping
 from offheap.analysis.sites.sites import latest_rows
-from offheap.analysis.statistics import estimates
+from offheap.analysis.statistics import estimates, student
 from offheap.analysis.statistics.estimates import Estimates, Floats
-from offheap.recording.model import Recording
+from offheap.recording.model import SHORTEST_AXIS, Recording
 
 # Eight in each third of the time.  The scatter over the sixteen of two thirds has a Student's t of 2.13, near
 # that of the normal distribution; more eras would leave fewer samples in each.
@@ -83,7 +83,7 @@ class Histories:
         return Estimates(zero, zero, self._hidden()).where(none, self.found(start, end))
 
     def found(
-        self, start: Boundaries | int, end: Boundaries | int, z: float = estimates.NORMAL_95
+        self, start: Boundaries | int, end: Boundaries | int, z: float = student.NORMAL_95
     ) -> Estimates:
         """`survivors`, but 0 if none was sampled; `z`: the normal quantile of both ends."""
         samples = self.sampled(start, end)
@@ -305,10 +305,9 @@ def intervals_by_era(
     survivors takes those of all classes together.
     """
     live = recording.live
-    # Rounding hides the interval of blocks that are nearly sure to be sampled; for them it hardly matters.
-    told = live["probability"] < 0.99
+    told = live["probability"] < estimates.NEARLY_SURE
     size = np.maximum(live["size"].astype(np.float64), 1.0)  # a block of 0 bytes is sampled as one of 1
-    inverse = -np.log1p(-np.minimum(live["probability"], 0.99)) / size
+    inverse = -np.log1p(-np.minimum(live["probability"], estimates.NEARLY_SURE)) / size
     of = size_class(size)
 
     def over_eras(chosen: NDArray[np.bool_]) -> Floats:
@@ -343,7 +342,7 @@ def _boundaries(recording: Recording) -> tuple[Floats, bool]:
         end = recording.info.live_time
     else:
         end = max(recording.info.duration_seconds, float(recording.process["time"].max(initial=0.0)))
-    end = max(end, float(recording.live["birth"].max(initial=0.0)), 0.01)
+    end = max(end, float(recording.live["birth"].max(initial=0.0)), SHORTEST_AXIS)
     even = np.linspace(0.0, end, ERAS + 1)
     taken = np.unique(np.concatenate((recording.process["time"], recording.series["time"])))
     taken = taken[(taken > 0) & (taken < end)]

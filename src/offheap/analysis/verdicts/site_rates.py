@@ -15,10 +15,10 @@ import numpy as np
 
 from offheap.analysis.statistics import student
 from offheap.analysis.statistics.estimates import Estimates, Floats
+from offheap.analysis.statistics.student import DEVIATIONS_95
 from offheap.analysis.verdicts.site_history import Boundaries, Histories
 
 IN_USE = 0.8  # of a site's time: blocks born later may be merely in use
-NORMAL_95 = 1.96  # standard deviations, of a two-sided 95 % interval
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,14 +83,16 @@ def _rate(history: Histories, amount: Estimates, start: Boundaries, end: Boundar
 def _births_error(history: Histories, rate: Estimates, start: Boundaries, end: Boundaries | int) -> Floats:
     """Half a 95 % interval of a rate of survivors, from their number and the unevenness of their births."""
     samples = history.sampled(start, end) / history.dispersion(start, end)
-    error: Floats = NORMAL_95 * np.abs(rate.estimate) / np.sqrt(np.maximum(samples, 1))
+    error: Floats = DEVIATIONS_95 * np.abs(rate.estimate) / np.sqrt(np.maximum(samples, 1))
     return error
 
 
 def _thirds(history: Histories, a: Boundaries, b: Boundaries) -> tuple[Estimates, Estimates, Estimates]:
     def rate(amount: Estimates, start: Boundaries, stop: Boundaries | int) -> Estimates:
         # Births are random too: n of them vary by sqrt(n) even in an exact recording.
-        chance = NORMAL_95 * np.abs(amount.estimate) / np.sqrt(np.maximum(history.sampled(start, stop), 1))
+        chance = (
+            DEVIATIONS_95 * np.abs(amount.estimate) / np.sqrt(np.maximum(history.sampled(start, stop), 1))
+        )
         return amount.within(chance, chance).over(np.maximum(history.seconds(start, stop), 1e-9))
 
     first = rate(history.survivors(history.first, a), history.first, a)

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offheap.analysis.statistics.estimates import Estimates, Floats, poisson_limits
+from offheap.analysis.statistics.trend import STRAIGHT
 from offheap.analysis.verdicts import evidence
 from offheap.analysis.verdicts.signs import ratio
 from offheap.analysis.verdicts.site_history import Boundaries, Histories
@@ -21,7 +22,6 @@ from offheap.analysis.verdicts.site_rates import IN_USE, Rates, seen
 Bools = NDArray[np.bool_]
 
 LIKELY = 0.5  # probability that growth goes on unchanged
-STRAIGHT = 0.7  # of a third's rate in the next third: less is no straight line
 _CHURNS = 5.0  # allocated over live bytes: the site frees four fifths or more
 _LIFETIMES = 20  # mean lifetimes: with an exponential distribution hardly any block lives longer
 _LAST_IN_USE = 0.94  # of a site's time: blocks born later may be in use, at any length of life

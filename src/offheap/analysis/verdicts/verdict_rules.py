@@ -9,12 +9,13 @@ from numpy.typing import NDArray
 
 from offheap.analysis.sites.sites import SiteTable
 from offheap.analysis.statistics.estimates import Estimates, Floats
+from offheap.analysis.statistics.trend import STRAIGHT
 from offheap.analysis.verdicts import evidence, signs
 from offheap.analysis.verdicts.collected import Collected, Kept
 from offheap.analysis.verdicts.signs import FEWEST_SURVIVORS, LITTLE, above_zero, fades, ratio
 from offheap.analysis.verdicts.site_history import Boundaries, Histories
 from offheap.analysis.verdicts.site_rates import IN_USE
-from offheap.analysis.verdicts.survivor_layer import LIKELY, STRAIGHT, Course
+from offheap.analysis.verdicts.survivor_layer import LIKELY, Course
 from offheap.analysis.verdicts.verdict_reasons import Reason
 
 Bools = NDArray[np.bool_]

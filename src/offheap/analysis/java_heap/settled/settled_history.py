@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from offheap.analysis.java_heap.settled.last_collection import Ran
 from offheap.analysis.sites.grouping import Grouping
-from offheap.analysis.statistics.estimates import Floats
+from offheap.analysis.statistics.estimates import NEARLY_SURE, Floats
 from offheap.analysis.verdicts.site_history import (
     Histories,
     exposure,
@@ -83,7 +83,7 @@ def settled_histories(survivors: Recording, grouping: Grouping, ran: Ran) -> His
 def _moves(survivors: Recording) -> bool:
     """Whether the objects were not all sampled at one interval, or were thinned later."""
     heap = survivors.info.java_heap
-    live = survivors.live[survivors.live["probability"] < 0.99]  # else rounding hides the interval
+    live = survivors.live[survivors.live["probability"] < NEARLY_SURE]
     intervals = -live["size"] / np.log1p(-live["probability"])
     varied = len(intervals) > 0 and float(intervals.max()) > _ALIKE * float(intervals.min())
     return varied or (heap is not None and heap.thinned > 0)
