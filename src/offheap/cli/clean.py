@@ -32,13 +32,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from offheap.probe.live_files.stale_files import Wish, survey
+    from offheap.probe.live_files.stale_files import Survey, Wish, survey
     from offheap.report.json.clean import clean_json
     from offheap.report.json.schemas import dumps
     from offheap.report.terminal import clean
     from offheap.report.terminal.console import console
 
-    found = survey(Wish(remove=not args.dry_run, everybody=args.all_users, seconds=args.older_than))
+    wish = Wish(remove=not args.dry_run, everybody=args.all_users, seconds=args.older_than)
+    found = Survey(survey(wish))
     if args.json:
         print(dumps(clean_json(found, dry_run=args.dry_run)))
     else:

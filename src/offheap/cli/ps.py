@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         rows = {
             "jvms": [as_json(jvm) for jvm in jvms],
-            "stale_files": [file_value(file) for file in stale],
+            "stale_files": [file_value(file) for file in stale.files],
         }
         print(json.dumps({"schema": "offheap.ps/1", **rows}, indent=2))
         return 0
@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
         _print_table(out, jvms)
     else:
         put(out, "no JVM is running here")
-    if stale:
+    if stale.files:
         put(out)
         clean.print_stale(out, stale)
     return 0

@@ -59,7 +59,7 @@ def test_one_snapshot_has_no_course(sampled: Recording) -> None:
     first = sampled.series[sampled.series["time"] <= sampled.process["time"][0]]
     once = dataclasses.replace(sampled, series=first, process=sampled.process[:1])
     assert len(downsampled_series(once).times) == 0
-    assert downsampled_site_series(once, [each.site for each in ranking(once)]).live_variance.shape[1] == 0
+    assert downsampled_site_series(once, [each.site for each in ranking(once)]).live_error.shape[1] == 0
 
 
 def test_sites_add_up_their_stacks(sampled: Recording) -> None:
@@ -70,9 +70,9 @@ def test_sites_add_up_their_stacks(sampled: Recording) -> None:
         stacks = list(site.stacks)
         for column, time in enumerate(times):
             expected = stack_totals_at.live_at(sampled, time).bytes_variance[stacks].sum()
-            assert found.live_variance[row, column] == pytest.approx(expected, abs=1)
+            assert found.live_error[row, column] ** 2 == pytest.approx(expected, abs=1)
         assert found.births[row].sum() == pytest.approx(site.live_bytes.estimate)
-    assert (np.diff(found.allocated_variance) >= -1).all()
+    assert (np.diff(found.allocated_error**2) >= -1).all()
 
 
 def test_a_stack_is_filed_under_the_threads_that_hold_most(sampled: Recording) -> None:

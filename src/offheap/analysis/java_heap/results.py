@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from heapq import nlargest
 
 from offheap.analysis.java_heap.java_ranking import JavaRanking
+from offheap.analysis.leaks.results import Suspect
 from offheap.analysis.statistics.estimate import Estimate
 from offheap.recording.model import CollectionKind, JavaHeapState
 
@@ -87,3 +89,19 @@ class JavaHeapReport:
     coverage: tuple[str, ...]
     undecided: str = ""
     scaled: float | None = None
+
+    @property
+    def suspicious(self) -> int:
+        """How many sites leak or grow; none without verdicts."""
+        counts = self.suspects.counts()
+        return 0 if self.undecided else counts["leak"] + counts["growing"]
+
+    def share(self, suspect: Suspect) -> float:
+        """The part (0..1) of the survivors that a site keeps."""
+        whole = self.survivors.bytes.estimate
+        return suspect.site.live_bytes.estimate / whole if whole else 0.0
+
+    def largest(self, top: int | None) -> list[Suspect]:
+        """So many sites, or all, most live bytes first; of equal ones the worst first."""
+        most = len(self.suspects) if top is None else top
+        return nlargest(most, self.suspects, key=lambda one: one.site.live_bytes.estimate)

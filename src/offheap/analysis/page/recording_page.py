@@ -121,6 +121,12 @@ class RecordingPage:
     java: JavaHeapOnPage | None
     call_graph: CallGraph | None
 
+    def places(self) -> Integers:
+        """Where each stack of `everything` is among those of the page; -1 for those left out."""
+        place = np.full(len(self.totals.allocated_bytes), -1, np.int64)
+        place[self.used] = np.arange(len(self.used))
+        return place
+
 
 def recording_page(
     recording: Recording,

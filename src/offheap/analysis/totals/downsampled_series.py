@@ -47,14 +47,14 @@ class DownsampledSeries:
 class DownsampledSiteSeries:
     """A row a site.
 
-    live_variance       of the bytes that were live at each of the times
-    allocated_variance  of the bytes allocated until each of them
-    births              bytes alive at the end, by the part of the recording they were born in: AGES equal
-                        parts from 0 to `end` seconds
+    live_error       standard error of the bytes that were live at each of the times
+    allocated_error  standard error of the bytes allocated until each of them
+    births           bytes alive at the end, by the part of the recording they were born in: AGES equal parts
+                     from 0 to `end` seconds
     """
 
-    live_variance: Floats
-    allocated_variance: Floats
+    live_error: Floats
+    allocated_error: Floats
     births: Floats
     end: float
 
@@ -86,14 +86,15 @@ def downsampled_site_series(recording: Recording, sites: Sequence[Site]) -> Down
     wanted = site >= 0
     first = np.diff(stack, prepend=-1) != 0
 
-    def variances(name: str) -> Floats:
+    def errors(name: str) -> Floats:
         values = cells[name]
         steps = np.where(first, values, np.diff(values, prepend=0.0))
         place = site[wanted] * len(times) + time[wanted]
         table = np.bincount(place, weights=steps[wanted], minlength=len(sites) * len(times))
         # Steps of floating numbers may add up to slightly less than zero.
-        summed: Floats = np.maximum(table.reshape(len(sites), len(times)).cumsum(axis=1), 0.0)
-        return summed
+        summed = np.maximum(table.reshape(len(sites), len(times)).cumsum(axis=1), 0.0)
+        error: Floats = np.sqrt(summed)
+        return error
 
     live = recording.live
     end = max(
@@ -108,8 +109,8 @@ def downsampled_site_series(recording: Recording, sites: Sequence[Site]) -> Down
         of_block * AGES + part, weights=live["size"] / live["probability"], minlength=len(sites) * AGES
     )
     return DownsampledSiteSeries(
-        live_variance=variances("live_bytes_variance"),
-        allocated_variance=variances("allocated_bytes_variance"),
+        live_error=errors("live_bytes_variance"),
+        allocated_error=errors("allocated_bytes_variance"),
         births=births.astype(np.float64).reshape(len(sites), AGES),
         end=float(end),
     )

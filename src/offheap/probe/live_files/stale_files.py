@@ -15,6 +15,7 @@ import fcntl
 import os
 import stat
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -58,6 +59,26 @@ class LiveFileFound:
 
 
 @dataclass(frozen=True, slots=True)
+class Survey:
+    """The live files that were found, the largest first."""
+
+    files: Sequence[LiveFileFound]
+
+    @property
+    def stale(self) -> list[LiveFileFound]:
+        """Those that nobody wants: `offheap clean` has removed them, or would."""
+        return [file for file in self.files if not file.kept]
+
+    @property
+    def stale_bytes(self) -> int:
+        return sum(file.bytes for file in self.stale)
+
+    @property
+    def freed_bytes(self) -> int:
+        return sum(file.bytes for file in self.files if file.removed)
+
+
+@dataclass(frozen=True, slots=True)
 class Wish:
     """The stale files that `survey` removes.
 
@@ -86,9 +107,9 @@ def survey(wish: Wish | None = None) -> list[LiveFileFound]:
     return sorted(found.values(), key=lambda file: (-file.bytes, str(file.path)))
 
 
-def stale() -> list[LiveFileFound]:
+def stale() -> Survey:
     """The stale live files of this user."""
-    return [file for file in survey() if not file.kept]
+    return Survey(Survey(survey()).stale)
 
 
 def sweep() -> None:
@@ -130,7 +151,7 @@ def mend(folder: Path) -> str:
         device = opening.status(folder).st_dev
     except OSError:
         return ""
-    found = [file for file in stale() if file.device == device]
+    found = [file for file in stale().files if file.device == device]
     if not found:
         return ""
     size = format_size(sum(file.bytes for file in found))

@@ -9,14 +9,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from offheap import __version__
 from offheap.analysis.leaks.answer import triggered
 from offheap.analysis.leaks.conclusion import advice, without_suspect
 from offheap.analysis.owners.accounts import TITLES
-from offheap.analysis.page.recording_page import PageSites, ProcessOverTime, RecordingPage, spread
+from offheap.analysis.page.recording_page import Integers, PageSites, ProcessOverTime, RecordingPage, spread
 from offheap.analysis.stacks.blame import short
 from offheap.analysis.stacks.callbacks import callback
 from offheap.analysis.stacks.folding import folds
@@ -38,9 +35,7 @@ _KINDS = {0: "malloc", 1: "malloc", MMAP: "mmap", JAVA: "java"}
 def payload(page: RecordingPage) -> dict[str, Any]:
     """Everything the page shows, in JSON's own types; quantities that JSON cannot write are None."""
     frames = Frames(page.recording.frames)
-    # Where each stack of the recording is among those of the page; -1 for those left out.
-    place = np.full(len(page.totals.allocated_bytes), -1, np.int64)
-    place[page.used] = np.arange(len(page.used))
+    place = page.places()
     return {
         "schema": SCHEMA,
         "offheap_version": __version__,
@@ -146,7 +141,7 @@ def _stacks(page: RecordingPage) -> dict[str, Any]:
     }
 
 
-def _threads(page: RecordingPage, place: NDArray[np.int64]) -> dict[str, Any]:
+def _threads(page: RecordingPage, place: Integers) -> dict[str, Any]:
     shares = page.threads
     return {
         "name": page.everything.threads,
@@ -156,7 +151,7 @@ def _threads(page: RecordingPage, place: NDArray[np.int64]) -> dict[str, Any]:
     }
 
 
-def _suspects(table: PageSites, frames: Frames, place: NDArray[np.int64]) -> list[dict[str, Any]]:
+def _suspects(table: PageSites, frames: Frames, place: Integers) -> list[dict[str, Any]]:
     over_time = table.over_time
     result = []
     for number, suspect in enumerate(table.suspects):
@@ -192,8 +187,8 @@ def _suspects(table: PageSites, frames: Frames, place: NDArray[np.int64]) -> lis
                 "old_bytes": estimate(suspect.old_bytes),
                 "growth_bytes_per_second": estimate(suspect.growth_bytes_per_second),
                 "births": _whole(over_time.births[number]),
-                "live_error": _errors(over_time.live_variance[number]),
-                "allocated_error": _errors(over_time.allocated_variance[number]),
+                "live_error": _errors(over_time.live_error[number]),
+                "allocated_error": _errors(over_time.allocated_error[number]),
             }
         )
     return result
@@ -209,9 +204,9 @@ def folded(stack: Sequence[Frame], blamed: Frame) -> list[list[int | str]]:
     return [[fold.start, fold.stop, fold.text] for fold in folds(stack, blamed)]
 
 
-def _errors(variances: Any) -> list[float]:
-    """Standard errors; none at all where everything is exact."""
-    return [float(f"{error:.4g}") for error in np.sqrt(variances).tolist()] if variances.any() else []
+def _errors(errors: Any) -> list[float]:
+    """None at all where everything is exact."""
+    return [float(f"{error:.4g}") for error in errors.tolist()] if errors.any() else []
 
 
 def _process(process: ProcessOverTime) -> dict[str, Any]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from offheap.report.json.schemas import Value
 
 if TYPE_CHECKING:
-    from offheap.probe.live_files.stale_files import LiveFileFound
+    from offheap.probe.live_files.stale_files import LiveFileFound, Survey
 
 
 def file_value(file: LiveFileFound) -> Value:
@@ -22,12 +21,14 @@ def file_value(file: LiveFileFound) -> Value:
     }
 
 
-def clean_json(found: Sequence[LiveFileFound], *, dry_run: bool) -> Value:
+def clean_json(found: Survey, *, dry_run: bool) -> Value:
     """offheap.clean/1."""
     return {
         "schema": "offheap.clean/1",
         "dry_run": dry_run,
-        "files": [{**file_value(file), "removed": file.removed, "kept": file.kept or None} for file in found],
-        "freed_bytes": sum(file.bytes for file in found if file.removed),
-        "stale_bytes": sum(file.bytes for file in found if not file.kept),
+        "files": [
+            {**file_value(file), "removed": file.removed, "kept": file.kept or None} for file in found.files
+        ],
+        "freed_bytes": found.freed_bytes,
+        "stale_bytes": found.stale_bytes,
     }

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from heapq import nlargest
 from itertools import islice
 from typing import Any
 
 from offheap.analysis.java_heap.answer import answer as java_answer
 from offheap.analysis.java_heap.results import JavaHeapReport, Totals
 from offheap.analysis.leaks.conclusion import conclude
-from offheap.analysis.leaks.results import Suspect
 from offheap.recording.model import JavaHeap
 from offheap.report.json import schemas
 
@@ -53,13 +50,12 @@ def java_leaks(report: JavaHeapReport, classes: int | None = None, top: int | No
 
 def java_summary(report: JavaHeapReport, top: int | None = None) -> Value:
     """The key `java_heap` of offheap.summary/1."""
-    whole = report.survivors.bytes.estimate
     return {
         **_head(report),
         "sites": [
             {
                 "class": one.object_class,
-                "share": round(one.site.live_bytes.estimate / whole, 4) if whole else 0.0,
+                "share": round(report.share(one), 4),
                 "live_bytes": schemas.quantity(one.site.live_bytes),
                 "live_objects": schemas.quantity(one.site.live_blocks),
                 "allocated_bytes": schemas.quantity(one.site.allocated_bytes),
@@ -68,7 +64,7 @@ def java_summary(report: JavaHeapReport, top: int | None = None) -> Value:
                 "threads": list(one.site.threads),
                 "stack": schemas.stack(one.site),
             }
-            for one in _largest(report.suspects, len(report.suspects) if top is None else top)
+            for one in report.largest(top)
         ],
     }
 
@@ -112,7 +108,3 @@ def _head(report: JavaHeapReport) -> Value:
 
 def _totals(totals: Totals) -> Value:
     return {"bytes": schemas.quantity(totals.bytes), "objects": schemas.quantity(totals.objects)}
-
-
-def _largest(suspects: Iterable[Suspect], top: int) -> list[Suspect]:
-    return nlargest(top, suspects, key=lambda one: one.site.live_bytes.estimate)

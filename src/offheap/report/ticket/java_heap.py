@@ -24,12 +24,10 @@ def java_blocks(report: JavaHeapReport) -> list[Block]:
         Paragraph(java_answer(report), strong=True),
         Facts([(label, fact) for label, fact in facts if fact]),
     ]
-    counts = report.suspects.counts()
-    suspicious = 0 if report.undecided else counts["leak"] + counts["growing"]
-    shown = report.suspects[: min(suspicious, MOST_SUSPECTS)]
+    shown = report.suspects[: min(report.suspicious, MOST_SUSPECTS)]
     if shown:
         marks = apart([one.site for one in shown], [one.blamed for one in shown])
-        blocks.append(suspects_table(shown, marks, report.suspects.rate_unit, suspicious - len(shown)))
+        blocks.append(suspects_table(shown, marks, report.suspects.rate_unit, report.suspicious - len(shown)))
         for suspect in shown[:STACKS]:
             blocks += about(suspect)
     if report.classes:

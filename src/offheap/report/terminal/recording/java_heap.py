@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from heapq import nlargest
 
 from rich.console import Console
 
 from offheap.analysis.java_heap.answer import answer as java_answer
 from offheap.analysis.java_heap.results import ClassTotal, JavaHeapReport
-from offheap.analysis.leaks.results import Suspect
 from offheap.analysis.stacks.namesakes import apart
 from offheap.quantities import format_count, format_size
 from offheap.report.terminal.recording.fields import print_field, print_wrapped
@@ -35,8 +33,7 @@ def print_java_leaks(
     put(out, ("Java heap", "bold underline"))
     counts = report.suspects.counts()
     print_wrapped(out, java_answer(report), "bold red" if counts["leak"] else "bold")
-    suspicious = 0 if report.undecided else counts["leak"] + counts["growing"]
-    shown = report.suspects[: top if everything else min(top, suspicious)]
+    shown = report.suspects[: top if everything else min(top, report.suspicious)]
     marks = apart([one.site for one in shown], [one.blamed for one in shown])
     for suspect, its in zip(shown, marks, strict=True):
         put(out)
@@ -81,17 +78,14 @@ def print_java_summary(out: Console, report: JavaHeapReport, *, top: int = 20, f
     if report.state != "followed":
         print_wrapped(out, java_answer(report), "bold")
         return
-    held = sorted(
-        nlargest(top, report.suspects, key=_live_bytes), key=lambda one: (-_live_bytes(one), one.rank)
-    )
+    held = report.largest(top)
     marks = apart([one.site for one in held], [one.blamed for one in held])
-    whole = report.survivors.bytes.estimate
     put(out, (f"{'live':>10} {'share':>6} {'objects':>10} {'allocated':>10}  site", "bold"))
     for suspect, its in zip(held, marks, strict=True):
         site = suspect.site
         figures = (
-            f"{format_size(_live_bytes(suspect)):>10}",
-            f"{_live_bytes(suspect) / whole if whole else 0:>6.1%}",
+            f"{format_size(site.live_bytes.estimate):>10}",
+            f"{report.share(suspect):>6.1%}",
             f"{format_count(site.live_blocks.estimate):>10}",
             f"{format_size(site.allocated_bytes.estimate):>10}",
         )
@@ -104,7 +98,3 @@ def print_java_summary(out: Console, report: JavaHeapReport, *, top: int = 20, f
         put(out, (f"{'':>10}  {len(report.suspects) - top} more sites (--top)", "dim"))
     put(out)
     print_java_books(out, report)
-
-
-def _live_bytes(suspect: Suspect) -> float:
-    return suspect.site.live_bytes.estimate
