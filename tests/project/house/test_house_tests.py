@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from harness.paths import BENCHMARKS, HARNESS, ROOT, TESTS, WEB
+from harness.paths import BENCHMARKS, DOCS, HARNESS, ROOT, TESTS, WEB
 
 PACKAGE = ROOT / "src" / "offheap"
-# Room: the packages of this repository that its files may import.
-MAY_KNOW = {
-    TESTS: {"harness", "offheap"},
-    BENCHMARKS: {"harness", "benchmarks", "offheap"},
-    HARNESS: {"harness", "offheap"},
-}
+EXAMPLES = ROOT / "examples"
+ROW = re.compile(r"^\| `((?:tests|benchmarks|harness|examples/\w+)/)` \|[^|]+\| ([^|]+) \|$", re.MULTILINE)
+INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
+
+
+def may_know(page: str) -> dict[Path, set[str]]:
+    """By room: the packages of this repository that its files may know, from docs/architecture.md."""
+    return {ROOT / room: set(re.findall(r"`(\w+)`", known)) for room, known in ROW.findall(page)}
+
+
+MAY_KNOW = may_know((DOCS / "architecture.md").read_text())
 OURS = {"harness", "benchmarks", "tests", "offheap", *(path.stem for path in TESTS.rglob("*.py"))}
 MOST_MODULES = 12  # in one room: what a reader takes in at a glance
 # One module a command, named like the command: a reader needs no second level.
@@ -51,13 +57,43 @@ def edits_the_path(tree: ast.AST) -> bool:
     )
 
 
+def strangers(text: str, known: set[str]) -> set[str]:
+    """The packages of this repository that a Python file imports and may not know."""
+    return set(imported(ast.parse(text))) & OURS - known
+
+
+def test_every_room_beside_the_package_has_a_row() -> None:
+    examples = {path for path in EXAMPLES.iterdir() if path.is_dir()}
+    assert set(MAY_KNOW) == {TESTS, BENCHMARKS, HARNESS, *examples}
+
+
+def test_a_row_decides_what_a_room_may_know() -> None:
+    page = "| `tests/` | tests | `offheap`, `harness` |\n| `examples/a/` | programs | nothing |\n"
+    assert may_know(page) == {TESTS: {"offheap", "harness"}, EXAMPLES / "a": set()}
+    text = "import harness\nfrom benchmarks.cost import budget\nimport os"
+    assert strangers(text, {"offheap", "harness"}) == {"benchmarks"}
+    assert strangers(text, set()) == {"benchmarks", "harness"}
+
+
+@pytest.mark.parametrize("room", sorted(EXAMPLES.iterdir()), ids=lambda room: room.name)
+def test_examples_include_only_what_lies_beside_them(room: Path) -> None:
+    sources = [path for path in room.rglob("*.*") if path.suffix in (".c", ".cpp", ".h")]
+    assert sources
+    wrong = [
+        f"{path.relative_to(ROOT)} includes {name}"
+        for path in sources
+        for name in INCLUDE.findall(path.read_text())
+        if not (path.parent / name).resolve().is_relative_to(room)
+    ]
+    assert wrong == []
+
+
 @pytest.mark.parametrize("room", MAY_KNOW, ids=lambda room: room.name)
 def test_each_room_imports_what_it_may_know(room: Path) -> None:
     wrong = {
         f"{path.relative_to(ROOT)} imports {name}"
         for path in files(room)
-        for name in imported(ast.parse(path.read_text()))
-        if name in OURS - MAY_KNOW[room]
+        for name in strangers(path.read_text(), MAY_KNOW[room])
     }
     assert not wrong
 
