@@ -210,9 +210,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             rows = [["**truth**", *truth, "", ""]]
             rows += [_row(variant, runs[variant], scenario) for variant in compared]
             lines += ["", f"{scenario.title}:", "", *document.table(header, rows)]
-            print("\n".join(lines[-len(rows) - 4 :]), flush=True)
-    if options.write:
-        BENCHMARK.write(lines)
+            print("\n".join(lines[-len(rows) - 4 :]), file=sys.stderr, flush=True)
+    BENCHMARK.publish(lines, write=options.write)
     return 0
 
 

@@ -77,12 +77,13 @@ def main() -> int:
         wrong += failed
         numbers = (counts.total(), right, undecided, failed)
         rows.append((program.name, " or ".join(program.where), *map(str, numbers)))
-    lines = document.table(("program", "deserves", "runs", "right", "undecided", "wrong"), rows)
-    print("\n".join(lines))
-    if options.write:
-        jdks = ", ".join(map(str, options.jdk))
-        head = f"{document.machine()}; JDK {jdks} in turn, {options.seconds:.0f} s each:"
-        BENCHMARK.write([head, "", *lines])
+    ran = BENCHMARK.ran("--runs", options.runs, "--seconds", f"{options.seconds:g}", "--jdk", *options.jdk)
+    lines = [
+        f"{ran}: {document.machine()}, {document.load()}; the JDKs in turn.",
+        "",
+        *document.table(("program", "deserves", "runs", "right", "undecided", "wrong"), rows),
+    ]
+    BENCHMARK.publish(lines, write=options.write)
     return 1 if wrong else 0
 
 

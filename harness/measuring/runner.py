@@ -66,10 +66,7 @@ class Benchmark:
         """Prints the lines, and with `write` puts them into the document."""
         print("\n".join(lines))
         if write:
-            self.write(lines)
-
-    def write(self, lines: Sequence[str]) -> None:
-        document.replace_section(DOCS / self.document, self.marker, lines, self.title)
+            document.replace_section(DOCS / self.document, self.marker, lines, self.title)
 
 
 @contextlib.contextmanager
