@@ -64,8 +64,8 @@ STUMBLES = (
 )
 # Inverted sentences and fragments: "Of a leak, nothing stays"; "Of live bytes, born early".
 _INVERTED = re.compile(r"\bOf [a-z0-9`]")
-# Rooms of the JVM's readers change apart from words.
-_STILL_INVERTED = {"src/offheap/jvm/counters/cycles.py"}
+# Files whose sentences are not put right yet; the test fails once one of them is.
+_STILL_INVERTED = {"src/offheap/jvm/counters/collectors.py"}
 
 # Python and C join adjacent string literals, and long sentences are split into such literals.
 _JOINT = re.compile(r'" f?"')
