@@ -131,6 +131,21 @@ def test_benchmarks_have_one_command_line() -> None:
     assert own == set()
 
 
+def test_chance_chooses_nothing_in_a_benchmark() -> None:
+    """Without a seed two runs of one commit measure different programs, and cannot be compared."""
+    unseeded = {
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for path in files(BENCHMARKS)
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call)
+        and (
+            (ast.unparse(node.func).startswith("random.") and ast.unparse(node.func) != "random.Random")
+            or (ast.unparse(node.func).endswith(("random.Random", "default_rng")) and not node.args)
+        )
+    }
+    assert unseeded == set()
+
+
 def test_the_calendar_chooses_no_test() -> None:
     """`date.today()` in a test or a plugin would let the day decide what runs."""
     wrong = {
