@@ -69,25 +69,6 @@ def test_figures_are_jeprofs(tmp_path: Path) -> None:
     assert float(profile.process["live_bytes"][-1]) == pytest.approx(total, abs=len(profile.stacks))
 
 
-def test_gperftools_counts_every_block() -> None:
-    profile = heap_text.read([SAMPLES / "gperftools.heap"])
-    assert profile.interval_bytes == 0
-    assert profile.format == "gperftools"
-    assert sorted(last(profile).values()) == [(0.0, 0.0), (100.0, 100_000.0)]
-    assert sorted(profile.series["allocated_bytes"].tolist()) == [6_400, 100_000]
-
-
-@pytest.mark.parametrize(("size", "cut"), [(1 << 20, True), (1 << 19, False)])
-def test_gperftools_cut_at_1_mib_is_told(size: int, cut: bool, tmp_path: Path) -> None:
-    """GIVEN a dump without its maps WHEN it has the 1 MiB of gperftools' buffer, and when it is shorter."""
-    path = tmp_path / "a.heap"
-    stacks = "".join(f"     1:     1000 [     1:     1000] @ {at:#018x}\n" for at in range(1, 25_000))
-    head = "heap profile:     1:     1000 [     1:     1000] @ heapprofile\n"
-    path.write_text(f"{head}{stacks}"[:size].rpartition("\n")[0] + "\n")
-    profile = heap_text.read([path])
-    assert ("a dump was cut at 1 MiB by gperftools: stacks after that are missing" in profile.lacks) == cut
-
-
 def test_java_methods_have_the_names_of_a_perf_map(tmp_path: Path) -> None:
     perf_map = tmp_path / "perf-1.map"
     perf_map.write_text(

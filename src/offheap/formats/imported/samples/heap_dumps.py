@@ -17,7 +17,7 @@ MAPPED_LIBRARIES:
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -30,27 +30,28 @@ from offheap.formats.imported.samples.address_stacks import AddressStacks, NotHe
 from offheap.formats.imported.samples.symbol_section import split
 
 _V2 = re.compile(r"heap_v2/(\d{1,18})")
-_LEGACY = re.compile(r"heap profile:\s*\d+:\s*\d+\s*\[\s*\d+:\s*\d+\s*\]\s*@\s*(\S+)")
 _NUMBERS = r"\s*(-?\d{1,18}):\s*(-?\d{1,18})\s*\[\s*(-?\d{1,18}):\s*(-?\d{1,18})\s*\]"
+# The number of allocations is negative from 2^31 on, where gperftools 2.10 overflows.
+_LEGACY = re.compile(rf"heap profile:{_NUMBERS}\s*@\s*(\S+)")
+_GPERFTOOLS = "heapprofile"
 _ALL_THREADS = re.compile(r"\s*t\*:" + _NUMBERS)
 _ONE_THREAD = re.compile(r"\s*t\d+:" + _NUMBERS)
 # One stack of heap_v2 as jemalloc writes it, all its lines at once: a third of the time of single lines.
 _STACK = re.compile(rf"@([^\n]*)\n[ ]+t\*:{_NUMBERS}\n(?:[ ]+t\d+:{_NUMBERS}\n)*")
 _RECORD = re.compile(_NUMBERS + r"\s*@(.*)")
 _MAPS = "MAPPED_LIBRARIES:"
-_CUT_BYTES = (1 << 20) - (16 << 10)  # gperftools 2.10 cuts dumps at 1 MiB
 
 Lines = Iterator[tuple[int, str]]
 
 
 @dataclass
 class Dump:
-    """interval  mean bytes between samples; 0: every block is counted
-    stacks    return addresses, innermost first
-    counts    by stack: live blocks, live bytes, allocated blocks, allocated bytes; allocated ones may be 0
-    maps      lines of /proc/PID/maps
-    cut       gperftools left out what did not fit
-    symbols   names by address, of a file that has them
+    """interval   mean bytes between samples; 0: every block is counted
+    stacks     return addresses, innermost first
+    counts     by stack: live blocks, live bytes, allocated blocks, allocated bytes; allocated ones may be 0
+    maps       lines of /proc/PID/maps
+    unprinted  what gperftools' first line counts above the sum of the stacks, in the order of `counts`
+    symbols    names by address, of a file that has them
     """
 
     path: Path
@@ -58,7 +59,7 @@ class Dump:
     stacks: AddressStacks = field(default_factory=lambda: address_stacks([]))
     counts: NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 4), np.int64))
     maps: list[str] = field(default_factory=list)
-    cut: bool = False
+    unprinted: tuple[int, ...] = (0, 0, 0, 0)
     symbols: dict[int, str] = field(default_factory=dict)
 
 
@@ -77,14 +78,15 @@ def parse(path: Path) -> Dump:
         dump.interval = int(found[1])
         _Records(dump).read_v2(numbered)
     elif found := _LEGACY.match(head):
-        rate = re.fullmatch(r"(?:heap_v2|heap)/(\d{1,18})", found[1])
+        rate = re.fullmatch(r"(?:heap_v2|heap)/(\d{1,18})", found[5])
         dump.interval = int(rate[1]) if rate and int(rate[1]) > 1 else 0
         _Records(dump).read_legacy(numbered)
+        if found[5] == _GPERFTOOLS:
+            dump.unprinted = _unprinted(found.groups()[:4], dump.counts)
     else:
         raise source.fault(path, f"line {above}", "neither heap_v2/INTERVAL nor `heap profile:`")
     # The last line of all maps: a cut within it is not noticed, an earlier cut is.
     dump.maps += [line for _, line in numbered]
-    dump.cut = head.startswith("heap profile") and not dump.maps and len(text) >= _CUT_BYTES
     if not len(dump.stacks.depths) and not dump.maps:
         raise source.fault(path, f"line {above + len(lines) - 1}", "the file ends before its first stack")
     return dump
@@ -116,10 +118,24 @@ def _whole(path: Path, text: str, head: str) -> Dump | None:
         dump = Dump(path, int(found[1]), address_stacks(addresses), _numbers(counts))
     except NotHexadecimal:
         return None
-    if any(wrong.any() for wrong, _ in _faults(dump.counts)):
+    if any(wrong.any() for wrong, _ in _faults(dump.counts, empty=False)):
         return None
     dump.maps = text[place:].partition(_MAPS)[2].splitlines()
     return dump
+
+
+def _unprinted(totals: Sequence[str], counts: NDArray[np.int64]) -> tuple[int, ...]:
+    """What the totals of the first line have above the sum of the stacks.
+
+    gperftools keeps the totals and the maps (`FillOrderedProfile`), and leaves out the last stacks when its
+    buffer of 1 MiB is full.  The totals lack the mappings of HEAP_PROFILE_MMAP, which the stacks have: in
+    such a dump the difference is too small.
+    """
+    sums = counts.sum(axis=0, dtype=np.float64).tolist()
+    live, size, ever, ever_size = (
+        max(int(float(total) - its), 0) for total, its in zip(totals, sums, strict=True)
+    )
+    return max(live, size > 0), size, max(ever, ever_size > 0), ever_size  # no bytes without a block
 
 
 class _Records:
@@ -179,7 +195,7 @@ class _Records:
             dump.counts[:, 0] = np.maximum(dump.counts[:, 0], dump.counts[:, 1] > 0)
             self._refuse(np.any(dump.counts < 0, axis=1), "a count is negative")
             return
-        for wrong, what in _faults(dump.counts):
+        for wrong, what in _faults(dump.counts, empty=not dump.interval):
             self._refuse(wrong, what)
 
     def _refuse(self, wrong: NDArray[np.bool_], what: str) -> None:
@@ -191,9 +207,10 @@ def _numbers(counts: list[tuple[str, ...]]) -> NDArray[np.int64]:
     return np.fromiter(map(int, chain.from_iterable(counts)), np.int64, 4 * len(counts)).reshape(-1, 4)
 
 
-def _faults(counts: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.bool_], str]]:
-    """Which stacks have a fault, and what it is."""
+def _faults(counts: NDArray[np.int64], empty: bool) -> Iterator[tuple[NDArray[np.bool_], str]]:
+    """Which stacks have a fault, and what it is.  `empty`: a block may be of malloc(0), without a byte."""
     blocks, size = counts[:, 0], counts[:, 1]
     negative: NDArray[np.bool_] = np.any(counts < 0, axis=1)
     yield negative, "a count is negative"
-    yield (size < blocks) | ((size != 0) != (blocks != 0)), "the bytes do not fit the number of blocks"
+    of_none: NDArray[np.bool_] = (size != 0) & (blocks == 0)
+    yield of_none if empty else of_none | (size < blocks), "the bytes do not fit the number of blocks"

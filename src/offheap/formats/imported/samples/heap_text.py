@@ -19,6 +19,7 @@ from offheap.formats.imported.samples.heap_dumps import Dump, maps_of, parse
 from offheap.formats.imported.samples.heap_tables import HeapTables
 from offheap.formats.imported.samples.symbol_section import MAGIC, ListedNames
 from offheap.formats.imported.stack_tables import GROUPED, StackTable, times_of
+from offheap.recording.model import Frame
 
 FORMAT = "jemalloc"
 
@@ -31,6 +32,8 @@ _OWN = re.compile(
     r"|ProfilerHook|MallocHook|tc_new|HeapProfile|RecordAlloc|NewHook|tcmalloc::|DoSampledAllocation"
 )
 _OWN_LIBRARY = re.compile(r"libjemalloc|libtcmalloc|libprofiler")
+
+UNPRINTED = Frame("stacks that were not printed", "unknown")
 
 
 def recognises(head: bytes) -> bool:
@@ -63,18 +66,22 @@ def read(files: Sequence[Path], maps: Path | None = None, perf_map: Path | None 
     names = AddressNames(source.text(maps).splitlines() if maps else last, perf_map)
     stacks = _NamedStacks(StackTable(ordered[0]), names)
     tables = HeapTables(first.interval)
-    cut = False
+    unprinted = False
     for path, time in zip(ordered, times, strict=True):
         dump = first if path is ordered[0] else parse(path)
         if dump.interval != first.interval:
             raise UserError(
                 f"{path} has another sampling interval than {ordered[0]}", "import the files of one run"
             )
-        cut = cut or dump.cut
-        tables.add(time, stacks.numbers(dump), dump.counts)
+        numbers, counts = stacks.numbers(dump), dump.counts
+        if any(dump.unprinted):
+            unprinted = True
+            numbers = np.append(numbers, stacks.stacks.of_frames([UNPRINTED]))
+            counts = np.vstack((counts, np.array(dump.unprinted, np.int64)))
+        tables.add(time, numbers, counts)
     live, grouped = tables.live()
     lacks = [
-        *_lacks(cut, names, perf_map, bool(first.symbols)),
+        *_lacks(unprinted, names, perf_map, bool(first.symbols)),
         *([lacking] if lacking else []),
         *([GROUPED] if grouped else []),
     ]
@@ -144,10 +151,10 @@ class _NamedStacks:
         return self.stacks.stack(stack[own:])
 
 
-def _lacks(cut: bool, names: AddressNames, perf_map: Path | None, listed: bool) -> Iterator[str]:
+def _lacks(unprinted: bool, names: AddressNames, perf_map: Path | None, listed: bool) -> Iterator[str]:
     yield "the files have one mean size for each stack, and no threads"
-    if cut:
-        yield "a dump was cut at 1 MiB by gperftools: stacks after that are missing"
+    if unprinted:
+        yield f"a dump lacks stacks, as gperftools prints 1 MiB at most: `{UNPRINTED.name}` has their totals"
     if listed:
         yield "functions have the names that the files list, without libraries, files and lines"
         return
