@@ -41,6 +41,7 @@ READERS: dict[str, Reader] = {
     "nmt-25.jfr.gz": recording,
     "jemalloc.heap": heap_text,
     "gperftools.heap": heap_text,
+    "go-debug1.txt": heap_text,
 }
 MOST_CUTS = 16_384  # of test-slow: every byte of all but the largest samples
 CUTS = 100  # places where a sample is cut, at equal distances: 3 seconds for all; OFFHEAP_SEED moves them

@@ -27,6 +27,7 @@ KINDS = ("malloc_bytes", "mapped_bytes")
 FILES: dict[str, tuple[str | int | None, str, str]] = {
     "jemalloc": ("gperftools.heap", "jemalloc.heap", ""),
     "gperftools": ("jemalloc.heap", "gperftools.heap", ""),
+    "pprof text": ("go.pb.gz", "go-debug1.txt", "main.leak"),
     "mtrace": (20, "mtrace.log", "make_block"),
     "nmt": ("nmt-25-summary.txt", "nmt-17-detail.txt", "NMT category Java Heap"),
     "heaptrack": (None, "heaptrack.zst", "keep_one"),
@@ -84,7 +85,8 @@ def live(values: Any) -> list[float]:
 
 
 def test_every_format_is_here() -> None:
-    assert {reader.FORMAT for reader in READERS} == {*FILES} - {"gperftools"}
+    read_as_jemalloc = {"gperftools", "pprof text"}
+    assert {reader.FORMAT for reader in READERS} == {*FILES} - read_as_jemalloc
 
 
 def test_every_command_reads_an_import(imports: tuple[str, Path | None, Path], tmp_path: Path) -> None:

@@ -6,11 +6,13 @@ import re
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from harness import needs
 from harness.recordings.imported_profiles import SAMPLES, held_by, last
 from offheap.formats.imported.events import heaptrack, mtrace
 from offheap.formats.imported.reports import massif
-from offheap.formats.imported.samples import pprof
+from offheap.formats.imported.samples import heap_text, pprof
 
 
 def output(*command: str | Path) -> str:
@@ -68,3 +70,16 @@ def test_go_tool_pprof() -> None:
         sums[name] = sums.get(name, 0.0) + size
     assert flat["main.leak"] == sums["main.leak"] > 500_000
     assert sum(flat.values()) == sum(sums.values())
+
+
+def test_go_tool_pprof_of_a_text() -> None:
+    """It scales the samples of the text as offheap does, and cuts each number off to a whole one."""
+    shown = output(
+        needs.program("go", "for go tool pprof"), "tool", "pprof", "-raw", SAMPLES / "go-debug1.txt"
+    )
+    rows = re.findall(r"^ +(\d+) +(\d+) +(\d+) +(\d+): ", shown, re.MULTILINE)
+    columns = [sum(map(int, column)) for column in zip(*rows, strict=True)]
+    series = heap_text.read([SAMPLES / "go-debug1.txt"]).series
+    names = ("allocated_blocks", "allocated_bytes", "live_blocks", "live_bytes")
+    assert [float(series[name].sum()) for name in names] == pytest.approx(columns, rel=0, abs=len(rows))
+    assert columns[3] > 500_000

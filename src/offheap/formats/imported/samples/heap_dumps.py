@@ -1,4 +1,4 @@
-"""Heap profiles in text: jemalloc's heap_v2, and the `heap profile:` of gperftools and legacy pprof.
+"""Heap profiles in text: jemalloc's heap_v2, and the `heap profile:` of gperftools, Go and legacy pprof.
 
 heap_v2/524288                                   mean bytes between samples
   t*: 28106: 56637512 [0: 0]                     live blocks: bytes [allocated blocks: bytes]
@@ -9,9 +9,14 @@ heap_v2/524288                                   mean bytes between samples
 MAPPED_LIBRARIES:
 7f00... r-xp ...                                 /proc/PID/maps
 
-heap profile: 12: 4096 [ 30: 9000 ] @ heapprofile        or @ heap_v2/RATE, @ heap/RATE
+heap profile: 12: 4096 [ 30: 9000 ] @ heapprofile        of gperftools, which counts every block
  1:  512 [ 3: 1536 ] @ 0x... 0x...
 MAPPED_LIBRARIES:
+
+heap profile: 12: 4096 [ 30: 9000 ] @ heap_v2/INTERVAL   or @ heapz_v2/INTERVAL, or @ heap/TWICE of Go
+
+The sources of the formats are jemalloc's src/prof_data.c, gperftools' src/heap-profile-table.cc, and
+profile/legacy_profile.go of github.com/google/pprof, which all readers of the last one follow.
 """
 
 from __future__ import annotations
@@ -26,14 +31,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offheap.formats.imported import source
+from offheap.formats.imported.samples import go_frames
 from offheap.formats.imported.samples.address_stacks import AddressStacks, NotHexadecimal, address_stacks
 from offheap.formats.imported.samples.symbol_section import split
+from offheap.recording.model import Chain
+
+JEMALLOC, GPERFTOOLS, OTHER = "jemalloc", "gperftools", "pprof text"
 
 _V2 = re.compile(r"heap_v2/(\d{1,18})")
 _NUMBERS = r"\s*(-?\d{1,18}):\s*(-?\d{1,18})\s*\[\s*(-?\d{1,18}):\s*(-?\d{1,18})\s*\]"
 # The number of allocations is negative from 2^31 on, where gperftools 2.10 overflows.
 _LEGACY = re.compile(rf"heap profile:{_NUMBERS}\s*@\s*(\S+)")
-_GPERFTOOLS = "heapprofile"
+_SOURCE = re.compile(r"(?P<name>[a-z_0-9]+)(?:/(?P<rate>\d{1,18}))?")
 _ALL_THREADS = re.compile(r"\s*t\*:" + _NUMBERS)
 _ONE_THREAD = re.compile(r"\s*t\d+:" + _NUMBERS)
 # One stack of heap_v2 as jemalloc writes it, all its lines at once: a third of the time of single lines.
@@ -46,21 +55,25 @@ Lines = Iterator[tuple[int, str]]
 
 @dataclass
 class Dump:
-    """interval   mean bytes between samples; 0: every block is counted
+    """producer   JEMALLOC, GPERFTOOLS or OTHER
+    interval   mean bytes between samples; 0: every block is counted
     stacks     return addresses, innermost first
     counts     by stack: live blocks, live bytes, allocated blocks, allocated bytes; allocated ones may be 0
     maps       lines of /proc/PID/maps
     unprinted  what gperftools' first line counts above the sum of the stacks, in the order of `counts`
-    symbols    names by address, of a file that has them
+    symbols    names by address, of a file that has them in front
+    frames     by address less 1, of a file that has them below its stacks
     """
 
     path: Path
+    producer: str = JEMALLOC
     interval: int = 0
     stacks: AddressStacks = field(default_factory=lambda: address_stacks([]))
     counts: NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 4), np.int64))
     maps: list[str] = field(default_factory=list)
     unprinted: tuple[int, ...] = (0, 0, 0, 0)
     symbols: dict[int, str] = field(default_factory=dict)
+    frames: dict[int, Chain] = field(default_factory=dict)
 
 
 def parse(path: Path) -> Dump:
@@ -78,10 +91,9 @@ def parse(path: Path) -> Dump:
         dump.interval = int(found[1])
         _Records(dump).read_v2(numbered)
     elif found := _LEGACY.match(head):
-        rate = re.fullmatch(r"(?:heap_v2|heap)/(\d{1,18})", found[5])
-        dump.interval = int(rate[1]) if rate and int(rate[1]) > 1 else 0
+        dump.producer, dump.interval = _producer(found[5])
         _Records(dump).read_legacy(numbered)
-        if found[5] == _GPERFTOOLS:
+        if dump.producer == GPERFTOOLS:
             dump.unprinted = _unprinted(found.groups()[:4], dump.counts)
     else:
         raise source.fault(path, f"line {above}", "neither heap_v2/INTERVAL nor `heap profile:`")
@@ -115,13 +127,25 @@ def _whole(path: Path, text: str, head: str) -> Dump | None:
     if not counts or not text.startswith((_MAPS, f"\n{_MAPS}"), place):
         return None
     try:
-        dump = Dump(path, int(found[1]), address_stacks(addresses), _numbers(counts))
+        dump = Dump(path, JEMALLOC, int(found[1]), address_stacks(addresses), _numbers(counts))
     except NotHexadecimal:
         return None
     if any(wrong.any() for wrong, _ in _faults(dump.counts, empty=False)):
         return None
     dump.maps = text[place:].partition(_MAPS)[2].splitlines()
     return dump
+
+
+def _producer(after: str) -> tuple[str, int]:
+    """(who wrote the file, the mean bytes between samples or 0) by what follows the @ of the first line."""
+    found = _SOURCE.fullmatch(after)
+    if not found:
+        return OTHER, 0
+    rate = int(found["rate"] or 0)
+    if found["name"] == "heap":
+        rate //= 2  # Go writes twice its MemProfileRate
+    sampled = found["name"] in ("heap", "heap_v2", "heapz_v2") and rate > 1
+    return GPERFTOOLS if found["name"] == "heapprofile" else OTHER, rate if sampled else 0
 
 
 def _unprinted(totals: Sequence[str], counts: NDArray[np.int64]) -> tuple[int, ...]:
@@ -164,18 +188,34 @@ class _Records:
         self._check()
 
     def read_legacy(self, lines: Lines) -> None:
+        calls: list[go_frames.NamedCall] = []
         for number, line in lines:
             if line.startswith(_MAPS):
                 break
-            if not line.strip() or line.startswith("#"):
+            if line.startswith("#"):
+                if call := go_frames.call(line):
+                    calls.append(call)
                 continue
+            if not line.strip():
+                continue
+            self._name(calls)
+            calls = []
             found = _RECORD.fullmatch(line)
             if not found:
                 raise source.fault(
                     self._dump.path, f"line {number}", "no `BLOCKS: BYTES [BLOCKS: BYTES] @ ADDRESSES`"
                 )
             self._add(found[5], found.groups()[:4], (number, number))
+        self._name(calls)
         self._check()
+
+    def _name(self, calls: Sequence[go_frames.NamedCall]) -> None:
+        """The last stack is the one of these calls."""
+        if calls and self._addresses:
+            chains = go_frames.chains(calls)
+            self._addresses[-1] = " ".join(f"{address + 1:#x}" for address, _ in chains)
+            for address, functions in chains:
+                self._dump.frames.setdefault(address, functions)
 
     def _add(self, words: str, counts: tuple[str, ...], lines: tuple[int, int]) -> None:
         self._addresses.append(words)

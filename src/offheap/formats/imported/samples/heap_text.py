@@ -1,4 +1,7 @@
-"""Heap profiles in text: jemalloc's heap_v2, and the `heap profile:` of gperftools and legacy pprof."""
+"""Heap profiles in text: jemalloc's heap_v2, and the `heap profile:` of gperftools, Go and legacy pprof.
+
+The sources of the formats are named in heap_dumps.py.
+"""
 
 from __future__ import annotations
 
@@ -81,12 +84,12 @@ def read(files: Sequence[Path], maps: Path | None = None, perf_map: Path | None 
         tables.add(time, numbers, counts)
     live, grouped = tables.live()
     lacks = [
-        *_lacks(unprinted, names, perf_map, bool(first.symbols)),
+        *_lacks(unprinted, names, perf_map, first),
         *([lacking] if lacking else []),
         *([GROUPED] if grouped else []),
     ]
     return Profile(
-        FORMAT if first.interval or first.symbols else "gperftools",
+        first.producer,
         list(stacks.stacks.frames),
         [places for places, _ in stacks.stacks.stacks],
         np.array([kind for _, kind in stacks.stacks.stacks], np.uint8),
@@ -117,14 +120,13 @@ class _NamedStacks:
 
     def numbers(self, dump: Dump) -> NDArray[np.int64]:
         """The number of each of the dump's stacks."""
-        if dump.symbols:
+        if dump.symbols or dump.frames:
             # offheap invents addresses: in another file the same address is another function.
-            self._names, self._places = ListedNames(dump.symbols), {}
+            self._names, self._places = ListedNames(dump.symbols, dump.frames), {}
         addresses, which, depths = dump.stacks
         self._meet([address for address in addresses.tolist() if address not in self._places])
-        keep = (
-            bool(dump.symbols) and not dump.interval
-        )  # offheap wrote the file: it has no frames of a profiler
+        # Files of offheap and of Go have no frames of a profiler.
+        keep = bool(dump.frames) or (bool(dump.symbols) and not dump.interval)
         places = [self._places[address] for address in addresses.tolist()]
         lengths = np.array(list(map(len, places)), np.int64)
         # The frames of all stacks one behind the other, several for an address where the compiler inlined.
@@ -151,11 +153,14 @@ class _NamedStacks:
         return self.stacks.stack(stack[own:])
 
 
-def _lacks(unprinted: bool, names: AddressNames, perf_map: Path | None, listed: bool) -> Iterator[str]:
+def _lacks(unprinted: bool, names: AddressNames, perf_map: Path | None, first: Dump) -> Iterator[str]:
     yield "the files have one mean size for each stack, and no threads"
     if unprinted:
         yield f"a dump lacks stacks, as gperftools prints 1 MiB at most: `{UNPRINTED.name}` has their totals"
-    if listed:
+    if first.frames:
+        yield "functions have the names, files and lines that the files list"
+        return
+    if first.symbols:
         yield "functions have the names that the files list, without libraries, files and lines"
         return
     if not names.modules:

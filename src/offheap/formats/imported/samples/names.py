@@ -33,7 +33,8 @@ def frame(name: str, module: str = "", file: str = "", line: int = 0, inlined: b
         name = name[: annotation.start()] or name
         kind = _KINDS[annotation[1]]
         inlined = inlined or annotation[1] == "i"
-    if kind != "kernel" and "::" not in name and not _LIBRARY.search(name):
+    # Go writes runtime/pprof.Lookup, which has the form of a Java method.
+    if kind != "kernel" and "::" not in name and not file.endswith(".go") and not _LIBRARY.search(name):
         dotted = _HIDDEN.sub("", _LAMBDA.sub("$$Lambda", name))
         if match := _JAVA.fullmatch(dotted):
             dotted, kind = f"{match['class']}.{match['method']}", "java"

@@ -56,8 +56,8 @@ def split(path: Path, text: str) -> Symbols:
 class ListedNames:
     """Names of addresses as a file lists them; what it does not list is an address."""
 
-    def __init__(self, symbols: dict[int, str]) -> None:
-        self._symbols = symbols
+    def __init__(self, symbols: dict[int, str], frames: dict[int, Chain]) -> None:
+        self._symbols, self._frames = symbols, frames
         self.modules: list[Module] = []
         self.problems: dict[str, str] = {}
 
@@ -65,6 +65,8 @@ class ListedNames:
         return {address: self._chain(address) for address in addresses}
 
     def _chain(self, address: int) -> Chain:
+        if frames := self._frames.get(address - 1):
+            return frames
         name = self._symbols.get(address - 1) or self._symbols.get(address)
         if name is None:
             return (Frame(f"0x{address:x}", "unknown"),)
