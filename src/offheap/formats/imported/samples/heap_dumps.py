@@ -15,8 +15,8 @@ MAPPED_LIBRARIES:
 
 heap profile: 12: 4096 [ 30: 9000 ] @ heap_v2/INTERVAL   or @ heapz_v2/INTERVAL, or @ heap/TWICE of Go
 
-The sources of the formats are jemalloc's src/prof_data.c, gperftools' src/heap-profile-table.cc, and
-profile/legacy_profile.go of github.com/google/pprof, which all readers of the last one follow.
+The sources of the formats are jemalloc's src/prof_data.c, gperftools' src/heap-profile-table.cc and, of the
+last one, profile/legacy_profile.go of github.com/google/pprof.
 """
 
 from __future__ import annotations
