@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from harness.recordings.imported_profiles import SAMPLES
 from harness.recordings.java_beside_native import shop
 from offheap.formats.exported.content.births_and_frees import births_and_frees
 from offheap.formats.exported.content.samples import VALUES, samples
 from offheap.formats.exported.formats import FORMATS
+from offheap.formats.imported import formats, recorded
+from offheap.formats.imported.profile import Profile
+from offheap.recording import load
 from offheap.recording.model import Recording
 
 _ALL = 10**9  # more events than the recording has
@@ -66,6 +72,27 @@ def test_threads_share_what_a_stack_holds(recording: Recording) -> None:
             mine = weights[(live["stack"] == number) & (live["thread"] == thread)].sum()
             assert held.get(name, 0) == pytest.approx(mine, abs=2)
         assert of.thread(place) == max(held, key=lambda name: held[name])
+
+
+def imported(sample: str, folder: Path) -> tuple[Profile, Counter[str]]:
+    """The profile that a sample is, and live bytes by thread of what is exported of its recording."""
+    profile = formats.read([SAMPLES / sample], None, None, None)
+    recorded.write(profile, folder / sample, "")
+    threads: Counter[str] = Counter()
+    for _, part in samples(load(folder / sample)).parts():
+        threads[part.thread] += part.values[0]
+    return profile, +threads
+
+
+def test_an_imports_threads_are_exported(tmp_path: Path) -> None:
+    """GIVEN a recording of async-profiler, which has threads, and a profile that has none."""
+    profile, threads = imported("async-profiler.jfr.gz", tmp_path)
+    held: Counter[str] = Counter()
+    for row in profile.live:
+        held[profile.threads[row["thread"]]] += int(row["size"])
+    assert threads == held
+    assert held.keys() > {"DestroyJavaVM", "Common-Cleaner"}
+    assert imported("jemalloc.heap", tmp_path)[1].keys() == {""}
 
 
 def test_a_side_without_a_stack_is_written(recording: Recording) -> None:

@@ -40,6 +40,8 @@ _MOST = 1 << 61
 # Pairs of stack and thread: each is a sample in pprof, and go tool pprof and servers read so many in a
 # second. If there are more, the largest pairs and the largest pair of each stack keep their thread.
 _MOST_NAMED = 50_000
+# Threads of an imported file that says none.
+_OF_FILES_WITHOUT = ["other threads"]
 
 
 class ThreadPart(NamedTuple):
@@ -139,8 +141,9 @@ class Samples:
 
     def _name(self, thread: int) -> str:
         names = self.recording.threads
-        # Other tools' files have no threads: theirs is the table's first name, "other threads".
-        return names[thread] if thread < len(names) and not self.recording.info.imported else ""
+        if self.recording.info.imported and names == _OF_FILES_WITHOUT:
+            return ""
+        return names[thread] if thread < len(names) else ""
 
 
 def samples(recording: Recording, side: Side = "both") -> Samples:
