@@ -52,6 +52,15 @@ def by_stack(of: Samples) -> Counter[tuple[str, ...]]:
     return +found
 
 
+def by_verdict(of: Samples) -> Counter[str]:
+    """Live bytes; "" is of no site."""
+    found: Counter[str] = Counter()
+    for verdict, number in zip(of.verdicts, of.values["inuse_space"].tolist(), strict=True):
+        found[verdict] += number
+    assert found["leak"] > 0
+    return +found
+
+
 def test_whole_numbers_have_the_sum_of_the_estimates(recording: Recording) -> None:
     native, java = (samples(recording, side) for side in ("native", "java"))
     assert recording.java
@@ -78,12 +87,15 @@ def test_pprof_keeps_every_stack_and_byte(recording: Recording, whole: Samples) 
     functions = {one.id: strings[one.name] for one in profile.function}
     locations = {one.id: [functions[line.function_id] for line in one.line] for one in profile.location}
     found: Counter[tuple[str, ...]] = Counter()
+    verdicts: Counter[str] = Counter()
     for sample in profile.sample:
         stack = tuple(name for location in sample.location_id for name in locations[location])
         found[stack] += sample.value[0]
         labels = {strings[label.key]: strings[label.str] for label in sample.label}
         assert labels["kind"] in ("malloc", "java")
+        verdicts[labels.get("verdict", "")] += sample.value[0]
     assert +found == by_stack(whole)
+    assert +verdicts == by_verdict(whole)
     assert [strings[one.type] for one in profile.sample_type] == list(VALUES)
     assert strings[profile.default_sample_type] == "inuse_space"
     assert written(recording, "pprof") == written(recording, "pprof")
@@ -154,6 +166,17 @@ def test_otlp_follows_the_rules_of_profcheck(recording: Recording, whole: Sample
             total += number
         assert total == whole.values[value].sum()
     assert len(identities) == len(VALUES)
+
+
+def test_otlp_says_each_verdict(recording: Recording, whole: Samples) -> None:
+    request = ExportProfilesServiceRequest.FromString(written(recording, "otlp"))
+    tables = request.dictionary
+    verdicts: Counter[str] = Counter()
+    for sample in request.resource_profiles[0].scope_profiles[0].profiles[0].samples:
+        attributes = [tables.attribute_table[index] for index in sample.attribute_indices]
+        facts = {tables.string_table[one.key_strindex]: one.value.string_value for one in attributes}
+        verdicts[facts.get("offheap.verdict", "")] += sample.values[0]
+    assert verdicts == by_verdict(whole)
 
 
 def test_otlp_has_the_numbers_of_todays_schema(recording: Recording) -> None:
