@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -131,6 +132,45 @@ def test_the_map_beside_the_dumps_is_taken(tmp_path: Path) -> None:
     profile = check(heap_text.read([dump]))
     assert [frame.name for frame in profile.frames] == ["com.example.Shop.open"]
     assert any("perf-7.map" in sentence for sentence in profile.lacks)
+
+
+@pytest.fixture
+def public_map() -> Iterator[Path]:
+    """/tmp/perf-PID.map of a PID that no process has: above the kernel's own limit."""
+    path = Path(f"/tmp/perf-{(1 << 22) + os.getpid()}.map")
+    path.write_text("1000 100 int com.example.Shop.open(int)\n")
+    yield path
+    path.unlink(missing_ok=True)
+
+
+def named_by(public: Path, folder: Path) -> bool:
+    """Whether the file in /tmp names the method of a dump that was written 100 s ago."""
+    pid = public.stem.removeprefix("perf-")
+    dump = folder / f"jeprof.{pid}.0.f.heap"
+    dump.write_text("heap_v2/1\n  t*: 1: 10 [0: 0]\n@ 0x1010\n  t*: 1: 10 [0: 0]\n\nMAPPED_LIBRARIES:\n")
+    os.utime(dump, (1.7e9, 1.7e9))
+    (frame,) = heap_text.read([dump]).frames
+    assert frame.name in ("com.example.Shop.open", "0x1010")
+    return frame.name == "com.example.Shop.open"
+
+
+def test_the_map_in_tmp_is_taken_if_it_is_newer_than_the_dumps(public_map: Path, tmp_path: Path) -> None:
+    for age, taken in ((0, True), (-1, True), (1, False)):
+        os.utime(public_map, (1.7e9 - age, 1.7e9 - age))
+        assert named_by(public_map, tmp_path) == taken, age
+
+
+def test_the_map_in_tmp_is_no_link(public_map: Path, tmp_path: Path) -> None:
+    public_map.rename(tmp_path / "elsewhere")
+    public_map.symlink_to(tmp_path / "elsewhere")
+    assert not named_by(public_map, tmp_path)
+
+
+def test_the_map_in_tmp_is_of_this_user_or_root(public_map: Path, tmp_path: Path) -> None:
+    needs.root("to give a file to another user")
+    assert named_by(public_map, tmp_path)
+    os.chown(public_map, 65534, 65534)
+    assert not named_by(public_map, tmp_path)
 
 
 def test_the_dump_at_the_exit_is_the_last(tmp_path: Path) -> None:

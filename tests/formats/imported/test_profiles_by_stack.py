@@ -79,7 +79,7 @@ def message(**types: int) -> Any:
     strings = ["", "bytes", "count", "f", "g", "f.c", *types]
     made.string_table.extend(text.encode() for text in strings)
     for name in types:
-        unit = "count" if "objects" in name else "bytes"
+        unit = "count" if "objects" in name or "count" in name else "bytes"
         made.sample_type.add(type=strings.index(name), unit=strings.index(unit))
     made.function.add(id=1, name=3, filename=5)
     made.function.add(id=2, name=4)
@@ -107,6 +107,26 @@ def test_inlined_functions_and_all_values(tmp_path: Path) -> None:
         900,
     ]
     assert sorted(profile.live["size"].tolist()) == [103, 103, 104]
+
+
+@pytest.mark.parametrize(
+    ("blocks", "size", "allocated_blocks", "allocated_size"),
+    [
+        ("inuse-objects", "inuse-space", "alloc-objects", "alloc-space"),
+        ("inuse_count", "inuse_bytes", "alloc_count", "alloc_bytes"),
+        ("objects", "space", "allocated_objects", "allocated_bytes"),
+        ("live_objects", "live_bytes", "alloc_objects", "alloc_space"),
+    ],
+)
+def test_the_names_of_other_producers(
+    blocks: str, size: str, allocated_blocks: str, allocated_size: str, tmp_path: Path
+) -> None:
+    made = message(**{allocated_blocks: 9, allocated_size: 900, "other": 77, blocks: 3, size: 310})
+    profile = check(pprof.read([stored(made, tmp_path)]))
+    row = profile.series[0]
+    columns = ("live_blocks", "live_bytes", "allocated_blocks", "allocated_bytes")
+    assert [float(row[column]) for column in columns] == [3, 310, 9, 900]
+    assert not {pprof.ALLOCATED_ONLY, pprof.NO_ALLOCATED, pprof.NO_COUNT} & set(profile.lacks)
 
 
 def test_allocations_alone_are_said_to_be_so(tmp_path: Path) -> None:

@@ -130,22 +130,45 @@ def test_of_a_recorder_that_was_killed(
     assert not (output / "journal").exists()
 
 
-def test_generated_code_by_a_perf_map(recorded: Recorded) -> None:
-    content = contents.read(recorded.recording)
+# Addresses and what MAP has there.
+GENERATED = {
+    0x7F0769409DC1: Frame("com.acme.secret.Main$$Lambda.go", "java"),
+    0x7F0770940B81: Frame("Interpreter", "jvm"),
+    0x7F0769400560: Frame("0x7f0769400560", "unknown"),  # a return address behind what lies before
+    0x10: Frame("0x10", "unknown"),
+}
+
+
+def with_generated_code(recording: Path) -> tuple[contents.Content, int]:
+    """The content with frames of GENERATED, as the probe names them, and the first one's number."""
+    content = contents.read(recording)
     number = max(content.chains) + 1
-    for offset, address in enumerate((0x7F0769409DC1, 0x7F0770940B81, 0x7F0769400560, 0x10)):
+    for offset, address in enumerate(GENERATED):
         content.chains[number + offset] = (Frame(f"{address:#x}", "unknown"),)
         content.raws[number + offset] = address
+    return content, number
+
+
+def test_generated_code_by_a_perf_map(recorded: Recorded) -> None:
+    content, number = with_generated_code(recorded.recording)
     with contextlib.closing(Symbolizer()) as symbolizer:
         outcome = symbolize(content, symbolizer, GeneratedCode(MAP))
-    found = [content.chains[number + offset][0] for offset in range(4)]
-    assert found == [
-        Frame("com.acme.secret.Main$$Lambda.go", "java"),
-        Frame("Interpreter", "jvm"),
-        Frame("0x7f0769400560", "unknown"),  # a return address behind what lies before
-        Frame("0x10", "unknown"),
-    ]
+    found = [content.chains[number + offset][0] for offset in range(len(GENERATED))]
+    assert found == list(GENERATED.values())
     assert outcome.named == 2
+
+
+def test_the_command_names_generated_code_by_a_perf_map(
+    recorded: Recorded, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    content, number = with_generated_code(recorded.recording)
+    contents.write(content, tmp_path / "a.offheap")
+    output = tmp_path / "b.offheap"
+    status, out, _ = ran(capsys, tmp_path / "a.offheap", "--perf-map", MAP, "-o", output)
+    assert status == 0
+    assert out.startswith(f"named 2 of {recorded.unnamed + 4} frames that had no name\n")
+    chains = contents.read(output).chains
+    assert [chains[number + offset] for offset in range(4)] == [(frame,) for frame in GENERATED.values()]
 
 
 def test_whole_or_not_at_all(recorded: Recorded, tmp_path: Path) -> None:
