@@ -15,11 +15,8 @@ from offheap.formats.imported.profile import Profile
 from offheap.recording.model import JAVA, Frame
 
 SAMPLES = TESTS / "formats" / "samples"
-# Where a fault is: a line, an offset, or the part of a binary file that names what the file lacks.
-PLACE = re.compile(
-    r"(?:line \d+|byte 0x[0-9a-f]+(?: of 0x[0-9a-f]+)?|up to \d+\.\d\d s"
-    r"|category .+|metadata of type \d+|string_table|samples?(?: \d+)?|location \d+): "
-)
+# Where a fault is: a line, an offset, or the type of JFR's metadata that names what the file lacks.
+PLACE = re.compile(r"(?:line \d+|byte 0x[0-9a-f]+(?: of 0x[0-9a-f]+)?|metadata of type \d+): ")
 # What is true of a file as a whole, and not of a place in it.
 OF_ALL = (
     " has no events of native memory",

@@ -201,8 +201,20 @@ def test_attached_heaptrack_begins_anew(tmp_path: Path) -> None:
 )
 def test_a_line_that_is_not_heaptrack_s_is_named(line: str, tmp_path: Path) -> None:
     path = log(tmp_path, f"v 10400 3\nX a\ns 1 f\ni 1 0 1 0 0\nt 1 0\na 10 1\n{line}\n")
-    with pytest.raises(UserError, match=r"line 7: not a line of heaptrack's|frees more blocks"):
+    with pytest.raises(UserError, match=r"line 7: (not a line of heaptrack's|frees a block)"):
         heaptrack.read([path])
+
+
+@pytest.mark.parametrize("part", [source.PART, 24, 8])
+def test_a_free_too_many_has_its_line(part: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """GIVEN two stacks, of which the second one frees too many first, in parts of any length."""
+    tables = ["v 10400 3", "X a", "s 1 f", "s 1 g", "i 1 0 1", "i 2 0 2", "t 1 0", "t 2 0"]
+    tables += ["a 10 1", "a 20 1", "a 10 2"]
+    # Line 12: what is before the attaching is void.
+    events = ["- 0", "- 2", "A", "+ 0", "+ 2", "- 1", "c 64", "- 2", "+ 1", "- 2", "- 0", "- 0", "c 200"]
+    monkeypatch.setattr(source, "PART", part)
+    with pytest.raises(UserError, match="line 21: frees a block of a stack that has none"):
+        heaptrack.read([log(tmp_path, "\n".join([*tables, *events, ""]))])
 
 
 EVENTS = st.lists(st.tuples(st.sampled_from("+-<>!"), st.integers(0, 6), st.integers(0, 300)), max_size=60)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import gzip
+import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from harness.recordings.imported_profiles import SAMPLES, check, held_by, stacks_of
+from harness.recordings.imported_profiles import SAMPLES, check, held_by, last, stacks_of
 from offheap.errors import UserError
 from offheap.formats import pprof_schema
-from offheap.formats.imported.samples import collapsed, heap_text, names, pprof
+from offheap.formats.imported.samples import collapsed, heap_text, names, pprof, pprof_wire
 from offheap.recording.model import Frame
 
 GO = SAMPLES / "go.pb.gz"
@@ -147,27 +149,93 @@ def test_a_series_by_its_own_times(tmp_path: Path) -> None:
     assert profile.process["live_bytes"].tolist() == [100, 200, 300]
 
 
-def test_damage_of_a_profile_is_named(tmp_path: Path) -> None:
-    def fault(made: Any) -> str:
-        with pytest.raises(UserError) as error:
-            pprof.read([stored(made, tmp_path)])
-        return error.value.what
+def fault(made: Any, folder: Path) -> str:
+    """What the error says after the file's name."""
+    path = stored(made, folder)
+    with pytest.raises(UserError) as error:
+        pprof.read([path])
+    return error.value.what.removeprefix(str(path))
 
-    assert "not a profile of memory: its values are samples, cpu" in fault(message(samples=1, cpu=2))
+
+def test_a_profile_of_something_else_is_named(tmp_path: Path) -> None:
+    said = fault(message(samples=1, cpu=2), tmp_path)
+    assert said == " is not a profile of memory: its values are samples, cpu"
+
+
+# Changes of a profile, the field that then has a fault, its place among those of its name, and the fault.
+FAULTS: list[tuple[Callable[[Any], object], str, int, str]] = [
+    (lambda made: made.sample[1].location_id.append(9), "sample", 1, "location 9 is not in the file"),
+    (lambda made: made.sample[1].value.append(1), "sample", 1, "2 values for 1 sample types"),
+    (lambda made: setattr(made.function[1], "name", 99), "function", 1, "string 99 is not one of 7"),
+    (lambda made: setattr(made.function[1], "filename", -1), "function", 1, "string -1 is not one of 7"),
+    (lambda made: setattr(made.sample_type[0], "unit", 99), "sample_type", 0, "string 99 is not one of 7"),
+    (lambda made: made.mapping.add(memory_limit=1, build_id=99), "mapping", 0, "string 99 is not one of 7"),
+    (
+        lambda made: setattr(made.location[1].line[0], "function_id", 8),
+        "location",
+        1,
+        "function 8 is not in the file",
+    ),
+]
+
+
+def three_samples() -> Any:
+    """Of one stack, the first and the last, and of another."""
     made = message(inuse_space=5)
-    made.sample[0].location_id[0] = 9
-    assert "sample 0: location 9 is not in the file" in fault(made)
-    made = message(inuse_space=5)
-    made.function[0].name = 99
-    assert "string 99" in fault(made)
-    made = message(inuse_space=5)
-    made.location[0].line[0].function_id = 8
-    assert "function 8" in fault(made)
-    made = message(inuse_space=-5)
-    assert "negative" in fault(made)
-    made = message(inuse_space=5)
-    made.sample[0].value.append(1)
-    assert "2 values for 1 sample types" in fault(made)
+    made.location.add(id=2).line.add(function_id=2)
+    made.sample.add(location_id=[2], value=[7])
+    made.sample.add(location_id=[1], value=[6])
+    return made
+
+
+@pytest.mark.parametrize(("change", "field", "number", "what"), FAULTS)
+def test_damage_of_a_profile_has_its_place(
+    change: Callable[[Any], object], field: str, number: int, what: str, tmp_path: Path
+) -> None:
+    made = three_samples()
+    change(made)
+    ((place, said),) = re.findall(r"^, byte 0x([0-9a-f]+): (.*)$", fault(made, tmp_path))
+    assert said == f"{field} {number}: {what}"
+    data = (tmp_path / "profile.pb").read_bytes()
+    its = getattr(made, field)[number].SerializeToString()
+    tag = made.DESCRIPTOR.fields_by_name[field].number << 3 | 2
+    assert data[int(place, 16) :].startswith(bytes([tag, len(its)]) + its)
+
+
+@pytest.mark.parametrize(
+    ("values", "number"), [((5, 7, -6), 2), ((1 << 56, 7, 6), 2), ((-5, 7, 4), 0), ((5, -7, 6), 1)]
+)
+def test_an_impossible_amount_has_the_sample_that_makes_it_so(
+    values: tuple[int, ...], number: int, tmp_path: Path
+) -> None:
+    """GIVEN a stack of the first and the last sample, and one of the other."""
+    made = three_samples()
+    for sample, value in zip(made.sample, values, strict=True):
+        sample.value[0] = value
+    ((place, said),) = re.findall(r"^, byte 0x([0-9a-f]+): (.*)$", fault(made, tmp_path))
+    assert said == f"sample {number}: its stack has a negative or impossible amount: is it a difference?"
+    data = (tmp_path / "profile.pb").read_bytes()
+    assert data[int(place, 16) + 2 :].startswith(made.sample[number].SerializeToString())
+
+
+def test_samples_that_make_up_for_each_other(tmp_path: Path) -> None:
+    made = three_samples()
+    made.sample[0].value[0], made.sample[2].value[0] = -5, 8
+    assert sorted(size for _, size in last(check(pprof.read([stored(made, tmp_path)]))).values()) == [3, 7]
+
+
+def test_places_in_a_message_with_fields_that_no_profile_has(tmp_path: Path) -> None:
+    """GIVEN a field of 8 bytes, one of 4 and an integer in front, whose contents look like strings."""
+    for front in (b"\xa1\x06" + 4 * b"\x32\x00", b"\xa5\x06" + 2 * b"\x32\x00", b"\xa0\x06\x85\x01"):
+        data, at = front + b"\x32\x01a\x32\x00", len(front)
+        assert [pprof_wire.place_of(data, "string_table", number) for number in range(3)] == [
+            at,
+            at + 3,
+            len(data),
+        ]
+        (tmp_path / "a").write_bytes(data)
+        with pytest.raises(UserError, match=f"byte {at:#x}: the string_table does not begin with the empty"):
+            pprof.read([tmp_path / "a"])
 
 
 def test_a_profile_tells_the_field_that_its_end_cuts_off(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -221,6 +222,20 @@ def test_a_text_without_a_report(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_text("1234:\nNative Memory Tracking:\nis not enabled\n")
     with pytest.raises(UserError, match="line 2: no report of Native Memory Tracking"):
+        native_memory_tracking.read([path])
+
+
+def test_an_impossible_category_has_its_line(tmp_path: Path) -> None:
+    """GIVEN two reports in a file, the second with more than an address space holds."""
+    path = tmp_path / "log"
+    report = (SAMPLES / "nmt-25-summary.txt").read_text()
+    second = report.replace("malloc=8192KB", f"malloc={'9' * 15}KB")
+    path.write_text(f"4711:\n{report}4711:\n{second}")
+    lines = path.read_text().splitlines()
+    line = max(at for at, text in enumerate(lines, 1) if re.match(r"- +Other \(reserved=", text))
+    assert line > len(lines) / 2
+    said = f"line {line}: category Other has more bytes or blocks than an address space holds"
+    with pytest.raises(UserError, match=said):
         native_memory_tracking.read([path])
 
 

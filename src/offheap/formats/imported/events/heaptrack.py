@@ -15,9 +15,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from offheap.errors import UserError
 from offheap.formats.imported import source
@@ -97,11 +99,8 @@ class _Log:
     counts: CountsOverTime = field(default_factory=CountsOverTime)
 
     def add(self, part: source.WholeLines) -> None:
-        block = np.frombuffer(part.data, np.uint8)
-        starts, ends = columns.lines(block)
-        if part.cut:  # the last line may lack digits
-            self.cut = True
-            starts, ends = starts[:-1], ends[:-1]
+        self.cut = self.cut or part.cut
+        block, starts, ends = _lines(part)
         kind = block[starts]
         events = (kind == ord("+")) | (kind == ord("-"))
         for at in np.flatnonzero(~events & (ends > starts)).tolist():
@@ -203,15 +202,54 @@ def _moments(log: _Log, stacks: StackTable) -> Iterator[TotalsAtTime]:
         np.add.at(live, changed, snapshot.born - snapshot.freed)
         np.add.at(live_bytes, changed, (snapshot.born - snapshot.freed) * weight)
         if live.min(initial=0) < 0:
-            # Events are counted together, so that the line is not known.
-            raise source.fault(
-                log.path, f"up to {snapshot.time:.2f} s", "frees more blocks than it allocates"
-            )
+            line = _line_of_free(log.path, stack_of)
+            raise source.fault(log.path, f"line {line}", "frees a block of a stack that has none")
         totals = {
             number: Total(*map(float, (live[number], live_bytes[number], born[number], born_bytes[number])))
             for number in np.unique(changed).tolist()
         }
         yield TotalsAtTime(snapshot.time, totals, complete=False, rss_bytes=snapshot.rss_bytes)
+
+
+def _lines(part: source.WholeLines) -> tuple[columns.Bytes, columns.Places, columns.Places]:
+    """(the bytes, where each line begins, where it ends) without a last line that may lack digits."""
+    block = np.frombuffer(part.data, np.uint8)
+    starts, ends = columns.lines(block)
+    return (block, starts[:-1], ends[:-1]) if part.cut else (block, starts, ends)
+
+
+def _line_of_free(path: Path, stack_of: NDArray[np.int64]) -> int:
+    """The first line that frees a block of a stack without one.
+
+    The file is read again, as its events are counted together.  `stack_of`: by allocation.
+    """
+    live = np.zeros(int(stack_of.max(initial=0)) + 1, np.int64)
+    line = 0
+    for part in source.parts(path):
+        block, starts, ends = _lines(part)
+        kind = block[starts]
+        attached = np.flatnonzero(kind == ord("A")).tolist()
+        for low, high in pairwise((0, *attached, len(kind))):
+            if low in attached:
+                line, live[:] = 0, 0  # what came before is void
+            its = low + np.flatnonzero((kind[low:high] == ord("+")) | (kind[low:high] == ord("-")))
+            indices, _ = columns.hexadecimal(block, starts[its] + 2, ends[its])
+            steps = np.where(kind[its] == ord("+"), 1, -1)
+            below = _below_zero(live, stack_of[indices.astype(np.int64)], steps)
+            if below >= 0 and not line:
+                line = part.line + int(its[below])
+    return line
+
+
+def _below_zero(live: NDArray[np.int64], stacks: NDArray[np.int64], steps: NDArray[np.int64]) -> int:
+    """Takes the steps of these stacks one by one, and says which is the first one below 0, or -1."""
+    order = np.argsort(stacks, kind="stable")
+    its, up_to = stacks[order], np.cumsum(steps[order])
+    firsts = np.flatnonzero(np.diff(its, prepend=-1))
+    before = np.repeat(up_to[firsts] - steps[order][firsts], np.diff(firsts, append=len(its)))
+    below = order[live[its] + up_to - before < 0]
+    np.add.at(live, stacks, steps)
+    return int(below.min()) if len(below) else -1
 
 
 def _places(log: _Log, frames: list[tuple[int, ...]], trace: int) -> list[int]:

@@ -71,13 +71,19 @@ def read(files: Sequence[Path]) -> Profile:
         modified = source.modified(path)
         text = source.text(path)
         count = 0
-        for before, report_text in _reports(text):
+        for before, report_text, line in _reports(text):
             report = nmt.parse(report_text)
             if report is None:
                 continue
             count += 1
             sites = _sites(report_text, stacks)
-            found.append((_time(before), modified, _totals(path, report, sites, stacks)))
+            if name := _impossible(report):
+                raise source.fault(
+                    path,
+                    f"line {line + _line_of(name, report_text)}",
+                    f"category {name} has more bytes or blocks than an address space holds",
+                )
+            found.append((_time(before), modified, _totals(report, sites, stacks)))
             lacks[SITES if sites else NO_SITES] = None
             if report.unit > 1:
                 lacks[ROUNDED.format(unit=f"{report.unit >> 10} KiB")] = None
@@ -100,11 +106,27 @@ def read(files: Sequence[Path]) -> Profile:
     return profile(FORMAT, stacks, moments, lacks=list(lacks), start=start, pid=pid)
 
 
-def _reports(text: str) -> Iterator[tuple[str, str]]:
-    """(the text before the heading, the report) of each report of a text."""
+def _reports(text: str) -> Iterator[tuple[str, str, int]]:
+    """(the text before the heading, the report, the line of the heading) of each report of a text."""
     pieces = text.split(_HEADING)
+    line = 1
     for before, report in pairwise(pieces):
-        yield before[-_TAIL:], report
+        line += before.count("\n")
+        yield before[-_TAIL:], report, line
+
+
+def _impossible(report: nmt.Report) -> str:
+    """The first category with more than any address space holds; "" without one."""
+    for one in report.categories.values():
+        if max(one.malloc + one.arena + one.overhead, one.malloc_count, one.mmap_committed) > _MOST:
+            return one.name
+    return ""
+
+
+def _line_of(category: str, report: str) -> int:
+    """The number of lines from the heading to that of a category: the last one of its name counts."""
+    places = [match.start() for match in re.finditer(rf"^- +{re.escape(category)} \(", report, re.MULTILINE)]
+    return report.count("\n", 0, places[-1]) if places else 0
 
 
 def _time(before: str) -> float:
@@ -150,9 +172,7 @@ def _category(name: str) -> Frame:
     return Frame(f"NMT category {name}", "jvm", "libjvm.so")
 
 
-def _totals(
-    path: Path, report: nmt.Report, sites: list[tuple[str, int, Total]], stacks: StackTable
-) -> dict[int, Total]:
+def _totals(report: nmt.Report, sites: list[tuple[str, int, Total]], stacks: StackTable) -> dict[int, Total]:
     totals: dict[int, Total] = {}
     of_category: dict[str, list[tuple[int, Total]]] = {}
     for name, number, total in sites:
@@ -160,10 +180,6 @@ def _totals(
     for category in report.categories.values():
         size = category.malloc + category.arena + category.overhead
         count = category.malloc_count
-        if max(size, count, category.mmap_committed) > _MOST:
-            raise source.fault(
-                path, f"category {category.name}", "has more bytes or blocks than an address space holds"
-            )
         listed = of_category.get(category.name, [])
         if sum(total.live_bytes for _, total in listed) > size:
             # Arena Chunk: its sites have the chunks of arenas, which count in the arenas' categories.

@@ -15,7 +15,7 @@ from offheap.errors import UserError
 from offheap.formats import pprof_schema
 from offheap.formats.imported import source
 from offheap.formats.imported.profile import Profile
-from offheap.formats.imported.samples import names
+from offheap.formats.imported.samples import names, pprof_wire
 from offheap.formats.imported.stack_tables import StackTable, Total, TotalsAtTime, profile, times_of
 from offheap.quantities import format_size
 from offheap.recording.model import Frame, Module
@@ -58,6 +58,7 @@ _MOST = 1 << 56  # bytes or blocks of one stack: no address space holds more
 _NANO = 1e-9
 # A decoded message takes this many times the bytes of the decompressed file.
 _TIMES_MESSAGE = 16
+_STRINGS = ("type", "unit", "name", "system_name", "filename", "build_id")  # fields with indices of strings
 _KEYS = frozenset(range(1, 16))  # field numbers of the message Profile
 
 
@@ -79,10 +80,10 @@ def recognises(head: bytes) -> bool:
         return False
     at = fields = 0
     while at < len(plain) - 10 and fields < 8:
-        tag, at = _varint(plain, at)
+        tag, at = pprof_wire.varint(plain, at)
         if tag >> 3 not in _KEYS or tag & 7 not in (0, 2):
             return False
-        length, at = _varint(plain, at)
+        length, at = pprof_wire.varint(plain, at)
         if tag & 7 == 2:
             at += length
         fields += 1
@@ -114,14 +115,15 @@ def _message(path: Path) -> Any:
     try:
         message.ParseFromString(data)
     except Exception as error:  # DecodeError of the installed protobuf
-        at = _damaged_field(data)
+        at = pprof_wire.damaged_field(data)
         raise source.fault(
             path, f"byte {at:#x} of {len(data):#x}", f"not a pprof profile ({error})"
         ) from None
     if not message.string_table:
         raise source.fault(path, f"byte {len(data):#x}", "the file ends before its string_table")
     if message.string_table[0]:
-        raise source.fault(path, "string_table", "does not begin with the empty string, as pprof's does")
+        at = pprof_wire.place_of(data, "string_table", 0)
+        raise source.fault(path, f"byte {at:#x}", "the string_table does not begin with the empty string")
     return message
 
 
@@ -134,7 +136,7 @@ class _Reader:
         self._functions = {one.id: one for one in message.function}
         self._mappings = {one.id: one for one in message.mapping}
         self._columns = self._find_columns()
-        self._locations = {one.id: self._frames(one) for one in message.location}
+        self._locations = {one.id: self._frames(one, number) for number, one in enumerate(message.location)}
         self.modules = [
             Module(
                 self._string(one.filename),
@@ -155,24 +157,42 @@ class _Reader:
         for index, sample in enumerate(self._message.sample):
             values = sample.value
             if len(values) != width:
-                raise self._fault(f"sample {index}", f"{len(values)} values for {width} sample types")
+                raise self._fault("sample", index, f"{len(values)} values for {width} sample types")
             try:
                 # A list of the numbers, not protobuf's iterator: it halves the time of a large profile.
                 places = chain.from_iterable(map(located, list(sample.location_id)))
                 row = sums[self._stacks.stack(places)]
             except KeyError as error:
-                raise self._fault(f"sample {index}", f"location {error} is not in the file") from None
+                raise self._fault("sample", index, f"location {error} is not in the file") from None
             for at, column in enumerate(wanted):
                 if column is not None:
                     row[at] += values[column] * columns.units[column]
-        for row in sums.values():
+        for number, row in sums.items():
             if min(row) < 0 or max(row) > _MOST:
                 raise self._fault(
-                    "samples", "a stack has a negative or impossible amount: is it a difference?"
+                    "sample",
+                    self._impossible(number),
+                    "its stack has a negative or impossible amount: is it a difference?",
                 )
             if columns.blocks is None:
                 row[0] = int(row[1] > 0)
         return {number: Total(*map(float, row)) for number, row in sums.items() if any(row)}
+
+    def _impossible(self, stack: int) -> int:
+        """The number of the sample with which the sum of a stack becomes impossible."""
+        columns, number = self._columns, 0
+        wanted = (columns.blocks, columns.size, columns.allocated_blocks, columns.allocated_size)
+        row = [0] * len(wanted)
+        for index, sample in enumerate(self._message.sample):
+            places = chain.from_iterable(map(self._locations.__getitem__, list(sample.location_id)))
+            if self._stacks.stack(places) != stack:
+                continue
+            number = index
+            for at, column in enumerate(wanted):
+                row[at] += 0 if column is None else sample.value[column] * columns.units[column]
+            if min(row) < 0 or max(row) > _MOST:
+                break
+        return number
 
     def lacks(self) -> list[str]:
         columns, message = self._columns, self._message
@@ -211,7 +231,7 @@ class _Reader:
             )
         return _Columns(size, blocks, allocated_size, allocated_blocks, units, only)
 
-    def _frames(self, location: Any) -> tuple[int, ...]:
+    def _frames(self, location: Any, number: int) -> tuple[int, ...]:
         """Places of the frames of a location, innermost first: all lines but the last are inlined."""
         mapping = self._mappings.get(location.mapping_id)
         path = self._string(mapping.filename) if mapping else ""
@@ -226,50 +246,31 @@ class _Reader:
         for at, line in enumerate(location.line):
             function = self._functions.get(line.function_id)
             if function is None:
-                raise self._fault(
-                    f"location {location.id}", f"function {line.function_id} is not in the file"
-                )
+                raise self._fault("location", number, f"function {line.function_id} is not in the file")
             name = self._string(function.name) or self._string(function.system_name)
-            number = line.line if 0 <= line.line < 1 << 31 else 0
-            frames.append(names.frame(name, module, self._string(function.filename), number, at < last))
+            row = line.line if 0 <= line.line < 1 << 31 else 0
+            frames.append(names.frame(name, module, self._string(function.filename), row, at < last))
         return tuple(map(self._stacks.frame, frames))
 
     def _string(self, index: int) -> str:
         if not 0 <= index < len(self._strings):
-            raise self._fault("string_table", f"has {len(self._strings)} strings, string {index} is named")
+            field, number = self._first_with(index)
+            raise self._fault(field, number, f"string {index} is not one of {len(self._strings)}")
         name: str = self._strings[index]
         return name
 
-    def _fault(self, place: str, what: str) -> UserError:
-        return source.fault(self._path, place, what)
+    def _first_with(self, string: int) -> tuple[str, int]:
+        """The first message with this index of a string: its field, and its place in it."""
+        message = self._message
+        lists = {field: getattr(message, field) for field in ("sample_type", "mapping", "function")}
+        lists["period_type"] = [message.period_type]
+        return next(
+            (field, number)
+            for field, ones in lists.items()
+            for number, one in enumerate(ones)
+            if any(string == getattr(one, name, 0) for name in _STRINGS)
+        )
 
-
-def _damaged_field(data: bytes) -> int:
-    """Where the first field of the message begins that cannot be decoded, or that the data's end cuts off."""
-    at = 0
-    while at < len(data):
-        tag, end = _varint(data, at)
-        value, end = _varint(data, end)
-        if tag & 7 == 2:
-            end += value
-        elif tag & 7 != 0:  # a profile has varints and what has a length
-            return at
-        try:
-            pprof_schema.profile_class()().ParseFromString(data[at:end])
-        except Exception:
-            return at
-        at = end
-    return len(data)
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """(value, place after it) of protobuf's variable-length integers; 0 past the end."""
-    value = shift = 0
-    while at < len(data) and shift < 64:
-        byte = data[at]
-        value |= (byte & 0x7F) << shift
-        at += 1
-        if byte < 0x80:
-            break
-        shift += 7
-    return value, at
+    def _fault(self, field: str, number: int, what: str) -> UserError:
+        at = pprof_wire.place_of(source.whole(self._path, _TIMES_MESSAGE), field, number)
+        return source.fault(self._path, f"byte {at:#x}", f"{field} {number}: {what}")
