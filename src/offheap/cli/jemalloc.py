@@ -16,7 +16,7 @@ from offheap.quantities import format_size, parse_size
 
 if TYPE_CHECKING:
     from offheap.jemalloc.program import Profiled
-    from offheap.recording.model import Info
+    from offheap.report.json.other_tools import ProfiledProcess
 
 _INTERVAL = 512 << 10  # bytes, jemalloc's own
 _EVERY = 1 << 30  # bytes allocated: some seconds or minutes of a busy server
@@ -26,10 +26,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Profile memory with jemalloc instead of the probe. jemalloc writes a sampled dump each time the "
         "program has allocated a certain amount; the JVM's perf map beside it names Java methods. "
-        "`run` imports the dumps into a recording when the program ends."
+        "When the program ends, `run` imports the dumps into a recording, and draws the call graph beside it."
     )
     parser.epilog = """examples:
-  offheap jemalloc run -- java -jar app.jar
+  offheap jemalloc run -o app.offheap -- java -jar app.jar  writes app.svg, too
   offheap jemalloc run --interval 128KiB -o app.offheap -- bin/catalina.sh run
   offheap jemalloc dump 4711 -o dumps       a program that runs under jemalloc
   offheap import dumps/jeprof.4711.*.heap   a series of such dumps
@@ -110,6 +110,8 @@ def _dump(process: str, folder: Path, as_json: bool) -> int:
 def _run(args: argparse.Namespace) -> int:
     from offheap.jemalloc import allocator, program
     from offheap.recording.storage.output import check_output
+    from offheap.report.callgraph import svg
+    from offheap.report.text.output import check
 
     command: Sequence[str] = args.command[1:] if args.command[:1] == ["--"] else args.command
     if not command:
@@ -119,6 +121,7 @@ def _run(args: argparse.Namespace) -> int:
     library = allocator.find(args.library)
     output = args.output or Path(f"{Path(command[0]).name}-{os.getpid()}.offheap")
     check_output(output)
+    check(_picture(output), svg.MARK)
     folder = output.with_suffix(".jemalloc")
     interval, every = allocator.power_of_two(args.interval), allocator.power_of_two(args.dump_every)
     variables = allocator.variables(library, folder, interval, every)
@@ -141,9 +144,10 @@ def _run(args: argparse.Namespace) -> int:
 
 def _import(
     profiled: Profiled, command: Sequence[str], folder: Path, output: Path, quiet: bool
-) -> list[tuple[Info, int, Path | None]]:
-    """The recordings that were made, each with the number of its dumps and its perf map."""
+) -> list[ProfiledProcess]:
+    """Makes a recording and a picture of each process of interest."""
     from offheap.jemalloc import dumps
+    from offheap.report.json.other_tools import ProfiledProcess
 
     for problem in () if quiet else profiled.problems:
         say(problem)
@@ -165,10 +169,35 @@ def _import(
         names = dumps.perf_map(folder, pid)
         names_or_none = names if names.exists() else None
         info = bring_in(profiled.dumps[pid], its, "jemalloc", None, names_or_none, quiet=quiet)
-        made.append((info, len(profiled.dumps[pid]), names_or_none))
+        picture = _draw(its, profiled.problems, quiet)
+        made.append(ProfiledProcess(info, len(profiled.dumps[pid]), names_or_none, picture))
         if not quiet:
-            say(f"now run: offheap leaks {its}, or for the call graph: offheap report {its} -o calls.svg")
+            say(f"now run: offheap leaks {its}")
     left = len(profiled.dumps) - len(chosen)
     if left:
         say(f"{folder} has dumps of {left} more processes of the program")
     return made
+
+
+def _picture(recording: Path) -> Path:
+    return recording.with_suffix(".svg")
+
+
+def _draw(recording: Path, problems: list[str], quiet: bool) -> Path | None:
+    """Draws the call graph beside the recording; a failure is a problem, as the recording exists already."""
+    from offheap.analysis.totals.call_graph import call_graph
+    from offheap.recording import load
+    from offheap.report.callgraph import svg
+    from offheap.report.text.output import put
+
+    picture = _picture(recording)
+    try:
+        put(picture, svg.svg(call_graph(load(recording))), svg.MARK)
+    except UserError as error:
+        problems.append(error.what)
+        if not quiet:
+            say(error.what)
+        return None
+    if not quiet:
+        say(f"drew the call graph in {picture}")
+    return picture

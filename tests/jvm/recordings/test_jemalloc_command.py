@@ -49,6 +49,11 @@ def test_a_program_under_jemalloc_is_dumped_and_imported(
         assert "libc_malloc_debug" in advice
         assert "--exact" in advice
         assert running.exit() == 0, running.errors
+    picture = recording.with_suffix(".svg")
+    assert f"drew the call graph in {picture}" in running.errors
+    ran("report", recording, "-o", tmp_path / "again.svg")
+    assert picture.read_text() == (tmp_path / "again.svg").read_text()
+    assert "Inflater.init" in picture.read_text()
     first = json.loads(ran("leaks", recording, "--all", "--json").partition("\noffheap:")[0])["suspects"][0]
     assert first["verdict"] == "growing"
     names = [frame["name"] for frame in first["stack"]]
@@ -109,7 +114,19 @@ def test_json_is_all_that_standard_output_has(tmp_path: Path) -> None:
     assert made.keys() == expected["recordings"][0].keys()
     assert made["interval_bytes"] == 4096
     assert made["perf_map"] is None
+    assert made["call_graph"] == str(tmp_path / "app.svg")
+    assert Path(made["call_graph"]).read_text().startswith("<svg")
     assert json.loads(ran("summary", made["recording"], "--json"))
+
+
+def test_a_file_that_is_no_picture_is_not_replaced(tmp_path: Path) -> None:
+    """GIVEN another file where the call graph goes THEN the program does not start."""
+    needs.shared_library("jemalloc")
+    (tmp_path / "app.svg").write_text("a drawing")
+    program = (sys.executable, "-c", f"open({str(tmp_path / 'started')!r}, 'w')")
+    said = ran("jemalloc", "run", "-o", tmp_path / "app.offheap", "--", *program, status=2)
+    assert "app.svg exists and is not an offheap report" in said
+    assert {path.name for path in tmp_path.iterdir()} == {"app.svg"}
 
 
 def test_a_jvm_without_jemalloc_has_no_dump(zoo: Zoo, jre: Callable[[int], Path], tmp_path: Path) -> None:

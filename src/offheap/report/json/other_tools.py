@@ -4,9 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import NamedTuple
 
 from offheap.recording.model import Info
 from offheap.report.json.schemas import Value
+
+
+class ProfiledProcess(NamedTuple):
+    """A recording with the number of its dumps; without a perf map or a picture these are None."""
+
+    info: Info
+    dumps: int
+    perf_map: Path | None
+    call_graph: Path | None
 
 
 def imported(info: Info, files: int) -> Value:
@@ -43,18 +53,22 @@ def profiled(
     status: int,
     library: str,
     folder: Path,
-    made: Iterable[tuple[Info, int, Path | None]],
+    made: Iterable[ProfiledProcess],
     problems: Iterable[str],
 ) -> Value:
-    """offheap.jemalloc-run/1; `made`: recordings with the number of their dumps and their perf map."""
+    """offheap.jemalloc-run/1."""
     return {
         "schema": "offheap.jemalloc-run/1",
         "status": status,
         "library": library,
         "folder": str(folder),
         "recordings": [
-            {**_of_import(info, dumps), "perf_map": str(perf_map) if perf_map else None}
-            for info, dumps, perf_map in made
+            {
+                **_of_import(one.info, one.dumps),
+                "perf_map": str(one.perf_map) if one.perf_map else None,
+                "call_graph": str(one.call_graph) if one.call_graph else None,
+            }
+            for one in made
         ],
         "problems": list(problems),
     }
