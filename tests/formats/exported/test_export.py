@@ -224,6 +224,21 @@ def test_jeprof_reads_jemallocs_format(recording: Recording, whole: Samples, tmp
     assert "com.example.Carts.open" in done.stdout
 
 
+def test_callers_of_malloc_have_their_java_callers(recording: Recording) -> None:
+    """The innermost Java method, and the application's method that called it."""
+    lines = written(recording, "mtrace-summary").decode().splitlines()
+    place = lines[0].index("Java callers")
+    init = "java.util.zip.Inflater.init < com.example.Images"
+    expected = {
+        ("byte[]", "com.example.Cart.<init>"),
+        ("java.lang.String", "com.example.Feed.read"),
+        ("com.example.Order", "com.example.Orders.take"),
+        ("inflateInit2_", f"{init}.decode"),
+        ("inflateInit2_", f"{init}.zip"),
+    }
+    assert {(line.split()[2], line[place:]) for line in lines[1:]} == expected
+
+
 def test_tables_have_the_same_rows(recording: Recording, whole: Samples, tmp_path: Path) -> None:
     rows = list(csv.DictReader(io.StringIO(written(recording, "csv").decode())))
     document = json.loads(written(recording, "json"))
