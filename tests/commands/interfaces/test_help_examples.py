@@ -1,4 +1,4 @@
-"""The examples in the help of `import`, `export` and `push`, run as they are written."""
+"""The examples in the help of the commands around other tools, and of those that rewrite, run as written."""
 
 from __future__ import annotations
 
@@ -9,12 +9,15 @@ import re
 import shlex
 import subprocess
 import threading
-from collections.abc import Iterator
+import zipfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from harness import needs
 from harness.command_line import offheap
+from harness.jvms.waiting_jvm import WaitingJVM, remove_live_files, waiting_jvm
 from harness.paths import TESTS
 from harness.recordings.stored import fill
 from offheap.cli.main import command_parser
@@ -25,6 +28,7 @@ SAMPLES = TESTS / "formats" / "samples"
 FILES = {
     "jeprof.4711.8.i8.heap": "jemalloc.heap",
     "jeprof.4711.9.i9.heap": "jemalloc.heap",
+    "dumps/jeprof.4711.9.i9.heap": "jemalloc.heap",
     "heap.pb.gz": "go.pb.gz",
     "nativemem.jfr": "async-profiler.jfr.gz",
     "mtrace.log": "mtrace.log",
@@ -41,12 +45,13 @@ def examples(command: str) -> list[str]:
     return found
 
 
-EXAMPLES = [line for command in ("import", "export", "push") for line in examples(command)]
+COMMANDS = ("import", "jemalloc", "mtrace", "export", "push", "symbolize", "anonymize")
+EXAMPLES = dict.fromkeys(line for command in COMMANDS for line in examples(command))
 
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[str]:
-    """The address of an HTTP server that takes everything."""
+    """The address of an HTTP server that takes everything, and has no file."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_POST(self) -> None:
@@ -54,6 +59,9 @@ def server() -> Iterator[str]:
             self.send_response(200)
             self.send_header("Content-Length", "0")
             self.end_headers()
+
+        def do_GET(self) -> None:
+            self.send_error(404)
 
         def log_message(self, *_: object) -> None:
             pass
@@ -64,15 +72,40 @@ def server() -> Iterator[str]:
         running.shutdown()
 
 
+@pytest.fixture(scope="module")
+def jvm(jre: Callable[[int], Path], waiting_classes: Path) -> Iterator[WaitingJVM]:
+    """A JVM under a jemalloc that profiles."""
+    profiled = {"LD_PRELOAD": needs.shared_library("jemalloc"), "MALLOC_CONF": "prof:true"}
+    with waiting_jvm(jre(17), waiting_classes, environment=profiled) as running:
+        yield running
+    remove_live_files(running.pid)
+
+
+@pytest.fixture
+def programs(folder: Path, jre: Callable[[int], Path], waiting_classes: Path) -> str:
+    """The folder of `java`, for the programs app.jar and bin/catalina.sh; both end with their input."""
+    with zipfile.ZipFile(folder / "app.jar", "w") as jar:
+        jar.writestr("META-INF/MANIFEST.MF", "Main-Class: Waiting\n")
+        for path in waiting_classes.glob("*.class"):
+            jar.write(path, path.name)
+    (folder / "bin").mkdir()
+    (folder / "bin/catalina.sh").write_text("#!/bin/sh\njava -jar app.jar\n")
+    (folder / "bin/catalina.sh").chmod(0o700)
+    return str(jre(17).parent)
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
+    for place in ("dumps", "image", "build/symbols"):
+        (tmp_path / place).mkdir(parents=True)
     for name, sample in FILES.items():
         data = (SAMPLES / sample).read_bytes()
         (tmp_path / name).write_bytes(data if name.endswith(".gz") else gzip_free(data))
     (tmp_path / "perf-4711.map").write_text("7f0000000000 100 void Main.run()\n")
     (tmp_path / "maps-4711").write_text(Path("/proc/self/maps").read_text())
-    (tmp_path / "auth.txt").write_text("Authorization: Bearer word\n")
-    (tmp_path / "auth.txt").chmod(0o600)
+    for name, content in (("auth.txt", b"Authorization: Bearer word\n"), ("key", os.urandom(32))):
+        (tmp_path / name).write_bytes(content)
+        (tmp_path / name).chmod(0o600)
     writer = RecordingWriter(tmp_path / "app.offheap")
     fill(writer)
     writer.finish()
@@ -84,16 +117,25 @@ def gzip_free(data: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("line", EXAMPLES)
-def test_an_example_works(line: str, folder: Path, server: str) -> None:
-    if line.startswith("offheap import") and "-o app.offheap" in line:
+def test_an_example_works(line: str, folder: Path, server: str, request: pytest.FixtureRequest) -> None:
+    variables = {**os.environ, "DEBUGINFOD_URLS": server}
+    if line.startswith("offheap jemalloc run"):
+        needs.shared_library("jemalloc")
+        variables["PATH"] = f"{request.getfixturevalue('programs')}:{variables['PATH']}"
+    if "-o app.offheap" in line:
         (folder / "app.offheap").rename(folder / "other.offheap")
-    line = re.sub(r"https?://[^/ ]+", server, line).replace("/tmp/", f"{folder}/")
-    line = re.sub(r"--maps 4711\b", f"--maps {os.getpid()}", line)
+    line = re.sub(r"https?://[^/ ]+", server, line)
+    line = re.sub(r" /(tmp|mnt)/", f" {folder}/", line)
+    if " 4711" in line:
+        pid = os.getpid() if line.startswith("offheap import") else request.getfixturevalue("jvm").pid
+        line = line.replace(" 4711", f" {pid}")
+    line = line.replace("--duration 30s", "--duration 1s")
     words = " ".join(map(shlex.quote, offheap()))
     done = subprocess.run(
         line.replace("offheap", words, 1),
         shell=True,
         cwd=folder,
+        env=variables,
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
