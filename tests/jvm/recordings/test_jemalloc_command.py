@@ -16,9 +16,14 @@ from harness import needs
 from harness.command_line import documented, offheap
 from harness.jvms import zoo as zoo_programs
 from harness.jvms.zoo import Running, Zoo
+from harness.plugins.rotation import one_a_row, one_of
 from harness.warm_command import warm
 
 SECONDS = 10.0
+VERSIONS = (17, 21, 25)  # with Compiler.perfmap; from 25 on offheap names the map's file
+FUNCTIONS = {"unsafe": "Unsafe_Allocate", "churn": "flateInit"}  # of the zoo's programs
+# In JDK 25 Unsafe_AllocateMemory0 jumps to os::malloc, whose caller is then that of Unsafe_AllocateMemory0.
+JUMPED_FROM = (["jdk.internal.misc.Unsafe.allocateMemory0"], ["Interpreter"])
 
 
 def ran(*arguments: str | Path, status: int = 0) -> str:
@@ -27,15 +32,16 @@ def ran(*arguments: str | Path, status: int = 0) -> str:
     return done.stdout + done.stderr
 
 
+@pytest.mark.parametrize("version", one_of(VERSIONS))
 def test_a_program_under_jemalloc_is_dumped_and_imported(
-    zoo: Zoo, jre: Callable[[int], Path], tmp_path: Path
+    version: int, zoo: Zoo, jre: Callable[[int], Path], tmp_path: Path
 ) -> None:
     needs.shared_library("jemalloc")
     program = zoo_programs.programs()["inflaters"]
     recording, dumps = tmp_path / "app.offheap", tmp_path / "dumps"
     dumps.mkdir()
     options = ("--interval", "32KiB", "--dump-every", "4MiB", "-o", recording)
-    with Running(offheap("jemalloc", "run", *options, "--", *zoo.command(program, jre(17)))) as running:
+    with Running(offheap("jemalloc", "run", *options, "--", *zoo.command(program, jre(version)))) as running:
         running.truths(1)
         time.sleep(SECONDS)
         said = ran("jemalloc", "dump", str(running.pid), "-o", dumps)
@@ -65,23 +71,29 @@ def test_a_program_under_jemalloc_is_dumped_and_imported(
     assert "Inflater.init" in tree
 
 
-@pytest.mark.parametrize(("name", "function"), [("unsafe", "Unsafe_Allocate"), ("churn", "flateInit")])
+@pytest.mark.parametrize(("name", "version"), one_a_row(tuple(FUNCTIONS), VERSIONS))
 def test_figures_are_the_programs_own(
-    name: str, function: str, zoo: Zoo, jre: Callable[[int], Path], tmp_path: Path
+    name: str, version: int, zoo: Zoo, jre: Callable[[int], Path], tmp_path: Path
 ) -> None:
     """A leak has as many blocks as the program counted; nothing is accused where nothing leaks."""
     needs.shared_library("jemalloc")
     recording = tmp_path / "app.offheap"
     options = ("--interval", "32KiB", "--dump-every", "8MiB", "-o", recording)
-    program = zoo.command(zoo_programs.programs()[name], jre(17))
+    program = zoo.command(zoo_programs.programs()[name], jre(version))
     with Running(offheap("jemalloc", "run", *options, "--", *program)) as running:
         truth = running.truths(6)[-1]
         truth = running.stop_leaking()
         assert running.exit() == 0, running.errors
     found = json.loads(ran("leaks", recording, "--all", "--json"))
     assert found["verdicts"]["leak"] == 0, "no dump says which blocks are old"
-    its = [one for one in found["suspects"] if any(function in f["name"] for f in one["stack"])]
-    assert its
+    stacks = [[frame["name"] for frame in one["stack"]] for one in found["suspects"]]
+    its = [
+        one
+        for one, names in zip(found["suspects"], stacks, strict=True)
+        if any(FUNCTIONS[name] in function for function in names)
+        or (name == "unsafe" and names[0].startswith("os::malloc") and names[1:2] in JUMPED_FROM)
+    ]
+    assert its, stacks
     if name == "churn":
         assert {one["verdict"] for one in its} <= {"steady", "startup", "freed", "cannot tell yet"}
         assert found["power"]["conclusion"] != "leak"
@@ -94,6 +106,29 @@ def test_figures_are_the_programs_own(
         )
         # Twice the 95 % interval: one in 16,000 runs is beyond it.
         assert estimate - 2 * below <= truth.blocks <= estimate + 2 * above
+
+
+def test_jdk_11_has_dumps_and_says_why_java_has_no_names(
+    zoo: Zoo, jre: Callable[[int], Path], tmp_path: Path
+) -> None:
+    needs.shared_library("jemalloc")
+    program = zoo.command(zoo_programs.programs()["inflaters"], jre(11))
+    recording, dumps = tmp_path / "app.offheap", tmp_path / "dumps"
+    dumps.mkdir()
+    options = ("--interval", "32KiB", "--dump-every", "4MiB", "-o", recording)
+    with Running(offheap("jemalloc", "run", *options, "--", *program)) as running:
+        running.truths(6)
+        asked = json.loads(ran("jemalloc", "dump", str(running.pid), "-o", dumps, "--json"))
+        why = f"PID {running.pid}: it has no Compiler.perfmap (JDK 17 or later): Java methods have no names"
+        assert (asked["perf_map"], asked["why"]) == (None, why)
+        assert why in ran("jemalloc", "dump", str(running.pid), "-o", dumps)
+        assert running.exit() == 0, running.errors
+    assert running.errors.count(why) == 1
+    assert not [*dumps.glob("perf-*"), *recording.with_suffix(".jemalloc").glob("perf-*")]
+    stacks = [one["stack"] for one in json.loads(ran("leaks", recording, "--all", "--json"))["suspects"]]
+    names = {frame["name"] for stack in stacks for frame in stack}
+    assert "inflateInit2_" in names
+    assert not any("Inflater.init" in name for name in names)
 
 
 def test_json_is_all_that_standard_output_has(tmp_path: Path) -> None:
