@@ -6,6 +6,7 @@ import base64
 import gzip
 import json
 import subprocess
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,9 +15,11 @@ from opentelemetry.proto.collector.profiles.v1development.profiles_service_pb2 i
     ExportProfilesServiceRequest,
 )
 
-from harness.command_line import documented, offheap
+from harness.command_line import documented, offheap, run_offheap
+from harness.jvms.zoo import Running, Zoo, programs
 from harness.peers.answering_server import AnsweringServer, Serve
 from harness.recordings.stored import stored
+from harness.waiting import wait_until
 from offheap.errors import UserError
 from offheap.formats.pprof_schema import profile_class
 from offheap.push.delivery import Delivery
@@ -26,6 +29,8 @@ from offheap.push.spool import Spool
 from offheap.recording import load
 
 SERIES = Series("shop", {"env": "prod"})
+SPOOL_BYTES = 1 << 20  # three profiles of the JVM
+PUSH_SECONDS = 180.0  # for four profiles: each takes seconds of CPU on a busy machine
 
 
 @pytest.fixture
@@ -78,6 +83,48 @@ def test_profiles_wait_for_a_server_that_is_away(serve: Serve, recording: Path) 
     done = push(recording, "--otlp", server.url, "--every", "1s")
     assert "2 profiles sent" in done.stderr
     assert len(server.requests) == 2
+
+
+def spooled(folder: Path) -> list[Path]:
+    """The files in the spool, the oldest first."""
+    return sorted(folder.iterdir()) if folder.exists() else []
+
+
+def test_a_jvm_and_its_recording_do_not_depend_on_the_server(
+    serve: Serve, jre: Callable[[int], Path], zoo: Zoo, tmp_path: Path
+) -> None:
+    """GIVEN a server that never takes a profile WHEN a recording grows for longer than the spool has room
+    THEN the oldest profiles are lost, and neither the JVM nor the recording has less."""
+    server, recording, spool = serve(), tmp_path / "app.offheap", tmp_path / "spool"
+    server.answers = [503] * 100_000
+    program = zoo.command(programs()["unsafe"], jre(17))
+    options = ("--every", "1s", "--spool", spool, "--spool-limit", str(SPOOL_BYTES))
+    with Running(offheap("run", "--exact", "--every", "1s", "-o", recording, "--", *program)) as running:
+        running.truths(2)
+        command = offheap("push", recording, "--otlp", server.url, *options)
+        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as pushing:
+            try:
+                wait_until(lambda: len(spooled(spool)) > 0)
+                (first, *_) = spooled(spool)
+                wait_until(lambda: not first.exists(), PUSH_SECONDS)
+                assert pushing.poll() is None
+                truth = running.stop_leaking()
+                assert running.exit() == 0, running.errors
+                _, said = pushing.communicate(timeout=60)
+            finally:
+                pushing.kill()
+    assert pushing.returncode == 1, said
+    assert "0 profiles sent" in said
+    assert " lost" in said
+    waiting = spooled(spool)
+    assert len(waiting) > 1
+    assert sum(path.stat().st_size for path in waiting) <= SPOOL_BYTES
+    assert server.requests == []
+    loaded = load(recording)
+    assert (loaded.info.ended, loaded.info.losses) == ("exited", 0)
+    suspects = json.loads(run_offheap("leaks", recording, "--all", "--json").stdout)["suspects"]
+    its = [one for one in suspects if any("Unsafe_Allocate" in frame["name"] for frame in one["stack"])]
+    assert sum(one["live_blocks"]["estimate"] for one in its) == truth.blocks
 
 
 def follower(server: AnsweringServer, folder: Path) -> Sender:
