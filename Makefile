@@ -167,9 +167,9 @@ $(VENV)/.dev: $(VENV)/.installed
 
 # For some of the tests, which skip where these are missing: other allocators and compilers to compare with, a browser
 # for the report (libatomic1 is its driver's), the build tools of docs/ci.md, what the benchmarks measure with, and the
-# readers of other tools' files: heaptrack_print, jeprof (libjemalloc-dev) and mtrace (libc-devtools), which add 9 MB to
-# the download.  Valgrind, for ms_print, would add 22 MB and take 87 MB.
-DEBIAN_PACKAGES := binutils chromium g++ gcc gradle heaptrack junit4 libatomic1 libc-devtools libgoogle-perftools4 libjemalloc-dev libjemalloc2 libmimalloc2.0 linux-perf maven wrk
+# readers of other tools' files: heaptrack_print, jeprof (libjemalloc-dev), mtrace (libc-devtools) and flamegraph.pl
+# (libdevel-nytprof-perl), which add 9 MB to the download.  Valgrind, for ms_print, would add 22 MB and take 87 MB.
+DEBIAN_PACKAGES := binutils chromium g++ gcc gradle heaptrack junit4 libatomic1 libc-devtools libdevel-nytprof-perl libgoogle-perftools4 libjemalloc-dev libjemalloc2 libmimalloc2.0 linux-perf maven wrk
 .PHONY: debian-packages
 debian-packages:
 	@if [ "$$(id -u)" = 0 ] && [ -e /etc/debian_version ] && ! dpkg-query -W $(DEBIAN_PACKAGES) >/dev/null 2>&1; then \

@@ -39,6 +39,7 @@ PACKAGES = {
     "as": "binutils",
     "cc": "gcc",
     "c++filt": "binutils",
+    "flamegraph.pl": "libdevel-nytprof-perl",
     "g++": "g++",
     "go": "golang-go",
     "gcore": "gdb",

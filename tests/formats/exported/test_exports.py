@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gzip
+import os
 import re
+import shutil
 from collections import Counter
 from pathlib import Path
 
@@ -28,6 +30,7 @@ from offheap.formats.imported.samples import collapsed, pprof
 from offheap.recording import load
 from offheap.recording.model import Recording
 
+NYTPROF = "/usr/share/perl5/Devel/NYTProf"  # where Debian's package has flamegraph.pl
 PROFCHECK = "go install of profcheck, from a clone of github.com/open-telemetry/sig-profiling"
 
 
@@ -140,6 +143,19 @@ def test_collapsed_comes_back_with_every_stack_and_byte(
     exported: dict[str, Path], recording: Recording
 ) -> None:
     assert live_of(collapsed.read([exported["collapsed"]])) == live(recording)
+
+
+def test_flamegraph_pl_adds_the_stacks_up(exported: dict[str, Path], recording: Recording) -> None:
+    script = shutil.which("flamegraph.pl", path=f"{os.environ['PATH']}:{NYTPROF}")
+    if script is None:
+        needs.skip("flamegraph.pl", needs.apt("flamegraph.pl"))
+    options = ("--countname", "bytes", "--minwidth", "0")
+    picture = ran(needs.program("perl"), script, *options, exported["collapsed"])
+    found = Counter[str]()
+    for name, number in re.findall(r"<title>(.+) \(([\d,]+) bytes, [\d.]+%\)</title>", picture):
+        found[name] += int(number.replace(",", ""))
+    assert found["all"] == sum(live(recording).values())
+    assert {name: found[name] for name in TRUTH} == {name: truth[0] for name, truth in TRUTH.items()}
 
 
 def test_the_callers_of_malloc_are_summed(exported: dict[str, Path], recording: Recording) -> None:
