@@ -59,7 +59,7 @@ BENCH_ARGS ?= --write
 # Profiles per function are printed only: they are no documentation.
 PROFILE_ARGS = $(filter-out --write,$(BENCH_ARGS))
 bench: $(VENV)/.test jres bench-packages ## side by side with the peers, two hours, to docs/measurements/ (BENCH_ARGS=--quick: does it run?)
-	@echo "On two idle CPUs: malloc_pair 9 minutes, its profile 1, shared_line 2, jvm_churn 17, churn_profile 14, known_leak 3, footprint 7, application 12 and its profile 4, budget 9, recorder_cost 4, java_heap 31, start_up 1; --quick: 7 in all."
+	@echo "On two idle CPUs: malloc_pair 9 minutes, its profile 1, shared_line 2, jvm_churn 17, churn_profile 14, known_leak 3, footprint 7, application 12 and its profile 4, budget 9, recorder_cost 4, java_heap 31, start_up 1, large_imports 3; --quick: 7 in all."
 	$(BIN)/python -m benchmarks.cost.malloc_pair $(BENCH_ARGS)
 	$(BIN)/python -m benchmarks.cost.pair_profile $(PROFILE_ARGS)
 	$(BIN)/python -m benchmarks.cost.shared_line $(BENCH_ARGS)
@@ -73,6 +73,7 @@ bench: $(VENV)/.test jres bench-packages ## side by side with the peers, two hou
 	$(BIN)/python -m benchmarks.cost.recorder_cost $(BENCH_ARGS)
 	$(BIN)/python -m benchmarks.cost.java_heap $(BENCH_ARGS)
 	$(BIN)/python -m benchmarks.reading.start_up $(BENCH_ARGS)
+	$(BIN)/python -m benchmarks.reading.large_imports $(BENCH_ARGS)
 
 .PHONY: bench-full
 bench-full: $(VENV)/.test jres bench-packages ## a server for 10 minutes each way, an hour recorded as one: three hours, tables of their own

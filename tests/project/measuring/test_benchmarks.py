@@ -47,6 +47,25 @@ def test_the_start_of_a_command_is_paired_with_python() -> None:
     assert 0 < found["python -c pass"] < found["offheap --help"]
 
 
+def test_each_large_import_has_its_figures() -> None:
+    output = bench("reading.large_imports")
+    rows = re.findall(r"^\| (\w+) \| ([\d,]+) \w+ \| (.+) \|$", output, re.M)
+    assert {name: int(count.replace(",", "")) for name, count, _ in rows} == {
+        "mtrace": 50_000,
+        "heaptrack": 200_000,
+        "jfr": 200_000,
+        "jemalloc": 1000,
+        "collapsed": 1000,
+    }
+    for name, _, cells in rows:
+        size, reader, *command, _, _ = cells.split(" | ")
+        seconds, cpu, rss = (float(cell.split()[0].replace(",", "")) for cell in command)
+        assert float(size.split()[0]) >= 0, name
+        assert 0 <= float(reader.split()[0]) < cpu, "the command does more than read"
+        assert seconds > 0, name
+        assert rss > 10, "an interpreter and its modules take more megabytes"
+
+
 def memory_and_files() -> None:
     # The output of the running benchmark comes before the table.
     _, _, output = bench("cost.footprint", "--only", "offheap").partition(
