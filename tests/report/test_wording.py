@@ -64,8 +64,6 @@ STUMBLES = (
 )
 # Inverted sentences and fragments: "Of a leak, nothing stays"; "Of live bytes, born early".
 _INVERTED = re.compile(r"\bOf [a-z0-9`]")
-# Files whose sentences are not put right yet; the test fails once one of them is.
-_STILL_INVERTED = {"src/offheap/jvm/counters/collectors.py"}
 
 # Python and C join adjacent string literals, and long sentences are split into such literals.
 _JOINT = re.compile(r'" f?"')
@@ -112,8 +110,7 @@ def test_nobody_stumbles(words: str, texts: dict[str, str]) -> None:
 
 def test_sentences_begin_with_their_subject(texts: dict[str, str]) -> None:
     found = {name: around(text, where) for name, text in texts.items() if (where := _INVERTED.search(text))}
-    assert {name: words for name, words in found.items() if name not in _STILL_INVERTED} == {}
-    assert found.keys() >= _STILL_INVERTED, "no exception any more"
+    assert found == {}
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ def imported(browser: Browser, file: Path) -> list[tuple[Counter[Stack], int]]:
 
 
 def weights(profile: dict[str, Any], names: list[str]) -> Counter[Stack]:
-    """Of speedscope's events: a frame opens or closes at a weight."""
+    """From speedscope's events: a frame opens or closes at a weight."""
     found, stack, last = Counter[Stack](), list[str](), 0
     for event in profile["events"]:
         found[tuple(stack)] += event["at"] - last

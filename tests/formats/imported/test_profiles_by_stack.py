@@ -180,7 +180,7 @@ FAULTS: list[tuple[Callable[[Any], object], str, int, str]] = [
 
 
 def three_samples() -> Any:
-    """Of one stack, the first and the last, and of another."""
+    """The first and the last of one stack, and one of another."""
     made = message(inuse_space=5)
     made.location.add(id=2).line.add(function_id=2)
     made.sample.add(location_id=[2], value=[7])
