@@ -106,8 +106,11 @@ class Followed:
     codes: frozenset[float]  # probabilities
 
 
-def followed(live_file: Path, method: str) -> Followed:
-    """What a live file knows of objects that a method of the program allocated."""
+def followed(live_file: Path, method: str, *, itself: bool = False) -> Followed:
+    """What a live file knows of objects that a method of the program allocated.
+
+    itself  without those of the methods that it calls: the JDK may make some of its own, once
+    """
     with LiveFile(live_file) as source:
         live, stacks = source.live(), source.stacks(0, final=True)
         live = live[stacks.rows["kind"][live["stack"]] == StackKind.JAVA]
@@ -119,7 +122,8 @@ def followed(live_file: Path, method: str) -> Followed:
             if not java:
                 continue
             slots = np.array([frame >> FRAME_METHOD_SHIFT & FRAME_METHOD_MASK for frame in java], np.int64)
-            if method in [source.string(int(row["name"])) for row in source.methods(slots)]:
+            names = [source.string(int(row["name"])) for row in source.methods(slots)]
+            if method in names[: 1 if itself else None]:
                 assert frames[0] >> FRAME_KIND_SHIFT == FrameKind.CLASS
                 classes.add(source.string(frames[0] & 0xFFFFFFFF))
                 chosen |= live["stack"] == stack

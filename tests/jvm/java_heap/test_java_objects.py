@@ -53,7 +53,7 @@ def count_while_they_live(program: ObjectsOnDemand) -> None:
     live_file = attach(program, "java,java-interval=16k")
     program.do("small 50000", "large 300", "churn 64", "gc")
     swept(live_file)
-    small, large = followed(live_file, "small"), followed(live_file, "large")
+    small, large = (followed(live_file, method, itself=True) for method in ("small", "large"))
     assert small.classes == large.classes == {"[B"}
     assert abs(small.bytes - 50_000 * SMALL_BYTES) < FAR * small.error
     # Nearly every array that is as large as four intervals is a sample.
