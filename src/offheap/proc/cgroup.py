@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -124,8 +123,9 @@ def _folder(version: int, root: Path, path: str) -> Path:
     In a container with its own cgroup namespace the path is relative to the mount; without one the path is
     the host's and the mount is a group on its way: then the front parts of the path are missing here.
     """
-    parts = [part for part in os.path.normpath(path).split("/") if part]
-    if ".." in parts:  # outside of the mount
+    parts = [part for part in path.split("/") if part]
+    # Outside of the mount.  The kernel puts each `..` in front; without them the path would name a group here.
+    if ".." in parts:
         return root
     usage = _LIMITS[version][0][1]
     candidates = (root.joinpath(*parts[first:]) for first in range(len(parts)))

@@ -97,6 +97,16 @@ CASES: dict[str, tuple[str, Files, tuple[float, float] | None]] = {
         {"memory": v1(64 * MIB, 50 * MIB)},
         (64, 14),
     ),
+    "a namesake of what is outside of the namespace": (
+        "4:memory:/../other\n",
+        {"memory": v1(64 * MIB, 50 * MIB), "memory/other": v1(20 * MIB, 19 * MIB)},
+        (64, 14),
+    ),
+    "a namesake two groups outside": (
+        "0::/../../other/app\n",
+        {"": v2(64 * MIB, 50 * MIB), "other/app": v2(20 * MIB, 19 * MIB), "app": v2(20 * MIB, 19 * MIB)},
+        (64, 14),
+    ),
     "version 2": (
         "0::/app\n",
         {"app": v2(100 * MIB, 70 * MIB), "": {"memory.stat": "anon 1"}},
