@@ -21,6 +21,8 @@ from harness.command_line import offheap
 from harness.hostile.process import NOBODY_UID, fake_jdk, hostile_process, measured, own
 from harness.recordings.live_file_writer import LiveFileWriter, hook, native
 from harness.warm_command import warm
+from offheap.errors import UserError
+from offheap.jemalloc import perf_maps
 from offheap.jvm.counters import hsperfdata
 from offheap.probe import control
 from offheap.proc import opening, root
@@ -206,6 +208,12 @@ def test_what_the_helper_opens(old: bool, tmp_path: Path, monkeypatch: pytest.Mo
         assert opening.head(f"/proc/self/root{tmp_path}/{name}", 9) == b"12345"
     with opening.regular(file, follow=False) as opened:
         assert opened.status.st_size == 5
+    for place in (tmp_path, f"/proc/self/root{tmp_path}"):
+        assert stat.S_ISREG(opening.status(f"{place}/far").st_mode)
+        assert stat.S_ISLNK(opening.status(f"{place}/far", follow=False).st_mode)
+        assert opening.space(place).f_blocks == os.statvfs(tmp_path).f_blocks
+    with pytest.raises(NotADirectoryError):
+        opening.space(file)
     refused = {"fifo": {}, "link": {"follow": False}, "file": {"most": 4}, ".": {}, "loop": {}, "file/x": {}}
     for name, options in refused.items():
         with pytest.raises(OSError):
@@ -316,6 +324,12 @@ def test_a_file_system_that_never_answers(silent: Path, folder: Path) -> None:
         assert time.monotonic() - began < SECONDS / 2
     with pytest.raises(TimeoutError, match="did not answer within"):
         opening.regular(silent / "x")
+
+
+def test_a_perf_map_in_a_folder_that_never_answers(silent: Path) -> None:
+    """JDK 17 and 21 write /tmp/perf-PID.map; offheap removes it only if it was not there before."""
+    with pytest.raises(UserError, match=r"perf map of PID 7, .*did not answer within"):
+        perf_maps._exists(7, silent / "perf-7.map")
 
 
 def test_another_users_file_is_no_live_file(folder: Path) -> None:

@@ -11,6 +11,7 @@ import os
 import re
 import secrets
 from contextlib import suppress
+from pathlib import Path
 
 from offheap.errors import UserError
 from offheap.jvm.listener.attach import AttachedVM, AttachError
@@ -48,9 +49,23 @@ def take(pid: int) -> bytes:
     else:
         raise problem
     name = f"perf-{target.namespace_pid}.map"
-    there = os.path.lexists(root.our_path(pid, f"/tmp/{name}"))
+    there = _exists(pid, root.our_path(pid, f"/tmp/{name}"))
     _ask(vm, "Compiler.perfmap")
     return _take_away(target, "/tmp", name, keep=there)
+
+
+def _exists(pid: int, path: Path) -> bool:
+    try:
+        opening.status(path, follow=False)
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise _unread(pid, path, error) from None
+    return True
+
+
+def _unread(pid: int, path: Path, error: OSError) -> UserError:
+    return UserError(f"the perf map of PID {pid}, {path}: {error.strerror}", "")
 
 
 def _ask(vm: AttachedVM, command: str) -> str:
@@ -67,7 +82,7 @@ def _take_away(target: Status, folder: str, name: str, keep: bool = False) -> by
         with opening.regular(path, most=MOST_BYTES, owners={target.uid, 0}, follow=False) as file:
             content = file.read_at(0, file.status.st_size)
     except OSError as error:
-        raise UserError(f"the perf map of PID {target.pid}, {path}: {error.strerror}", "") from None
+        raise _unread(target.pid, path, error) from None
     if not keep:
         with suppress(OSError):
             remove(target, folder, name)

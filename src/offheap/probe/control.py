@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 from collections.abc import Callable
 from contextlib import suppress
@@ -238,7 +237,7 @@ def _start(checked: Target, path: str, options: str, full: Callable[[Path], str]
             # The probe may have begun to record, into an unknown file.
             if reachable:
                 with suppress(OSError):
-                    within(opening.SECONDS, ours.unlink)
+                    within(opening.SECONDS, Path(name).unlink)
             raise
         if code == OK:
             return Started(process.pid, ours, "started", tuple(notes))
@@ -260,7 +259,7 @@ def _room(pid: int, directory: str) -> str:
     from offheap.quantities import format_size
 
     try:
-        found = within(opening.SECONDS, lambda: os.statvfs(root.through(pid, directory)))
+        found = opening.space(root.through(pid, directory))
     except OSError:
         return ""
     return f" ({format_size(found.f_bavail * found.f_frsize)} free)"

@@ -16,7 +16,7 @@ import offheap
 from offheap.errors import UserError
 from offheap.jvm.listener.owner import as_owner, entered
 from offheap.probe import checkout
-from offheap.proc import root
+from offheap.proc import opening, root
 from offheap.proc.status import Status
 from offheap.proc.time_limit import within
 
@@ -126,7 +126,8 @@ class _Made:
 
 def _copy_unless_refused(library: Path, target: Status, folder: str) -> _Made:
     theirs = root.through(target.pid, folder)
-    if theirs.is_symlink():  # in a container a link leads to local files
+    # In a container a link leads to local files.
+    if stat.S_ISLNK(opening.status(theirs, follow=False).st_mode):
         return _Made(refused="a symbolic link")
     with entered(theirs) as entrance:
         flags = os.statvfs(entrance).f_flag

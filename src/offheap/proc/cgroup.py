@@ -124,7 +124,7 @@ def _folder(version: int, root: Path, path: str) -> Path:
     the host's and the mount is a group on its way: then the front parts of the path are missing here.
     """
     parts = [part for part in path.split("/") if part]
-    # Outside of the mount.  The kernel puts each `..` in front; without them the path would name a group here.
+    # Outside of the mount.  The kernel puts each `..` in front; what is behind may also be a group here.
     if ".." in parts:
         return root
     usage = _LIMITS[version][0][1]

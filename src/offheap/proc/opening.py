@@ -179,17 +179,14 @@ def head(path: Path | str, size: int) -> bytes:
         return file.read_at(0, size)
 
 
-def status(path: Path | str) -> os.stat_result:
-    """stat(2) of the path; opens nothing."""
+def status(path: Path | str, *, follow: bool = True) -> os.stat_result:
+    """stat(2) of the path; opens nothing.  `follow` as in `regular`."""
+    return _asked(path, _PATH | (0 if follow else os.O_NOFOLLOW), os.fstat)
 
-    def stat() -> os.stat_result:
-        found = _resolve(str(path), _PATH)
-        try:
-            return os.fstat(found)
-        finally:
-            os.close(found)
 
-    return within(SECONDS, stat)
+def space(folder: Path | str) -> os.statvfs_result:
+    """statvfs(2) of a folder."""
+    return _asked(folder, _PATH | os.O_DIRECTORY, os.fstatvfs)
 
 
 def folder(path: Path | str, *, listed: bool = False, follow: bool = True) -> int:
@@ -214,6 +211,19 @@ def memory(pid: int) -> RegularFile:
     """A process's memory, by its addresses: a file that never answers may back any page."""
     descriptor = os.open(f"/proc/{pid}/mem", _READ)
     return RegularFile(descriptor, os.fstat(descriptor), answers=False)
+
+
+def _asked(path: Path | str, flags: int, call: Callable[[int], _T]) -> _T:
+    """The result of a call on a descriptor that cannot read."""
+
+    def ask() -> _T:
+        found = _resolve(str(path), flags)
+        try:
+            return call(found)
+        finally:
+            os.close(found)
+
+    return within(SECONDS, ask)
 
 
 def _checked(
