@@ -22,10 +22,10 @@ from harness.hostile.process import NOBODY_UID, fake_jdk, hostile_process, measu
 from harness.recordings.live_file_writer import LiveFileWriter, hook, native
 from harness.warm_command import warm
 from offheap.errors import UserError
-from offheap.jemalloc import perf_maps
+from offheap.jemalloc import perf_maps, request
 from offheap.jvm.counters import hsperfdata
 from offheap.probe import control
-from offheap.proc import opening, root
+from offheap.proc import opening, root, status
 from offheap.proc.images.elf import ElfImage
 from offheap.proc.maps import Mapping
 
@@ -287,6 +287,19 @@ def test_many_large_modules_do_not_add_up(tmp_path: Path) -> None:
     its = measured([sys.executable, "-c", code, str(tmp_path)], SECONDS)
     assert "the symbols of all modules exceed 384 MiB" in its.stdout, its.stderr
     assert its.peak_bytes < 1200 << 20
+
+
+def test_a_dump_that_grows_while_it_is_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its size is checked when it is opened; the files of /proc have more than the size that they state."""
+    monkeypatch.setattr(request, "MOST_BYTES", 1000)
+    grown, output = Path("/proc/self/smaps"), tmp_path / "jeprof.1.0.m0.heap"
+    assert grown.stat().st_size == 0
+    with pytest.raises(UserError, match=f"{grown}: grows beyond 1000 bytes"):
+        request._copy(grown, status.read(os.getpid()), output)
+    assert not output.exists()
+    fits = Path("/proc/self/comm")
+    request._copy(fits, status.read(os.getpid()), output)
+    assert output.read_bytes() == fits.read_bytes()
 
 
 # ---- a file system that never answers --------------------------------------------------------------

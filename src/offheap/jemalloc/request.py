@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 import secrets
-import shutil
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from offheap.errors import UserError
 from offheap.jemalloc import dumps, perf_maps
@@ -17,8 +16,11 @@ from offheap.jvm.listener.target import Target
 from offheap.probe import control, library
 from offheap.probe.live_files.folders import for_attach
 from offheap.proc import opening, root
+from offheap.proc.opening import RegularFile
+from offheap.proc.status import Status
 
 MOST_BYTES = 1 << 30  # of a dump: some 200 bytes a stack
+_PART = 1 << 20  # bytes of a dump that are copied at a time
 
 
 class Requested(NamedTuple):
@@ -69,7 +71,7 @@ def _dump(checked: Target, path: str, output: Path) -> Path:
         if code != control.OK:
             raise control.result_error(process.pid, code)
         try:
-            _copy(root.our_path(process.pid, f"{folder}/{name}"), process.uid, output)
+            _copy(root.our_path(process.pid, f"{folder}/{name}"), process, output)
         finally:
             with suppress(OSError):
                 perf_maps.remove(process, folder, name)
@@ -80,16 +82,30 @@ def _dump(checked: Target, path: str, output: Path) -> Path:
     )
 
 
-def _copy(source: Path, owner: int, output: Path) -> None:
+def _copy(source: Path, process: Status, output: Path) -> None:
     try:
-        with (
-            opening.regular(source, most=MOST_BYTES, owners={owner, 0}, follow=False) as file,
-            file.stream() as stream,
-            open(_create(output), "wb") as copy,
-        ):
-            shutil.copyfileobj(stream, copy, 1 << 20)
+        file = opening.regular(source, most=MOST_BYTES, owners={process.uid, 0}, follow=False)
+    except OSError as error:
+        raise UserError(f"the dump of PID {process.pid}, {source}: {error.strerror}", "") from None
+    try:
+        with file, open(_create(output), "wb") as copy:
+            whole = _copied(file, copy)
     except OSError as error:
         raise UserError(f"cannot write {output}: {error.strerror}", "choose another folder with -o") from None
+    if not whole:
+        output.unlink()
+        raise UserError(f"the dump of PID {process.pid}, {source}: grows beyond {MOST_BYTES} bytes", "")
+
+
+def _copied(file: RegularFile, copy: BinaryIO) -> bool:
+    """False when the file has more than MOST_BYTES: its owner may write to it while it is read."""
+    done = 0
+    while part := file.read_at(done, min(_PART, MOST_BYTES + 1 - done)):
+        done += len(part)
+        if done > MOST_BYTES:
+            return False
+        copy.write(part)
+    return True
 
 
 def _create(output: Path) -> int:
