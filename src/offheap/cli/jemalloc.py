@@ -81,21 +81,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the folder to write into (default: the current one)",
     )
     dump_parser.add_argument(
+        "--force",
+        action="store_true",
+        help="load the probe although the container's memory limit leaves too little room",
+    )
+    dump_parser.add_argument(
         "--json", action="store_true", help="print JSON (schema offheap.jemalloc-dump/1)"
     )
 
 
 def run(args: argparse.Namespace) -> int:
-    return _dump(args.process, args.output, args.json) if args.action == "dump" else _run(args)
+    return _dump(args) if args.action == "dump" else _run(args)
 
 
-def _dump(process: str, folder: Path, as_json: bool) -> int:
+def _dump(args: argparse.Namespace) -> int:
     from offheap.inspect import discovery
     from offheap.jemalloc.request import dump
 
-    pid = discovery.resolve(process)
-    made = dump(pid, folder)
-    if as_json:
+    pid = discovery.resolve(args.process)
+    made = dump(pid, args.output, force=args.force)
+    if args.json:
         from offheap.report.json import other_tools, schemas
 
         print(schemas.dumps(other_tools.dumped(pid, made.dump, made.perf_map, made.why)))

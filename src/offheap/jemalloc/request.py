@@ -13,7 +13,7 @@ from offheap.jemalloc import dumps, perf_maps
 from offheap.jvm.listener import target
 from offheap.jvm.listener.attach import AttachedVM
 from offheap.jvm.listener.target import Target
-from offheap.probe import control, library
+from offheap.probe import admission, control, library
 from offheap.probe.live_files.folders import for_attach
 from offheap.proc import opening, root
 from offheap.proc.opening import RegularFile
@@ -31,16 +31,19 @@ class Requested(NamedTuple):
     why: str
 
 
-def dump(pid: int, folder: Path) -> Requested:
+def dump(pid: int, folder: Path, *, force: bool = False) -> Requested:
     """Writes jeprof.PID.N.mN.heap and perf-PID.map into the folder.
 
     The JVM writes the dump, as its own user, into a folder that it sees, under a name that nobody can guess;
-    offheap copies the dump from there.  UserError if the process is no JVM or has no profiling jemalloc, or
-    if a folder is not writable.
+    offheap copies the dump from there.  UserError if the process is no JVM or has no profiling jemalloc, if a
+    folder is not writable, or if a memory limit leaves too little room for the probe.
+    `force` ignores the limit.
     """
     if not folder.is_dir():
         raise UserError(f"{folder} is not a folder", "make it, or choose another with -o")
     checked = target.check(pid)
+    if not force:
+        admission.admit(pid, recorder=False)
     present = control.loaded(pid, checked.mappings)
     path = present.libraries[0] if present else library.place(checked.status)
     try:

@@ -18,6 +18,7 @@ from harness.jvms.waiting_jvm import WaitingJVM, waiting_jvm
 from harness.jvms.zoo import Running, Zoo, programs
 from harness.measuring.recorder_memory import most_anonymous
 from offheap.errors import UserError
+from offheap.jemalloc import request
 from offheap.probe import admission, control
 from offheap.probe.contract import Coverage
 from offheap.probe.live_files.live_file import LiveFile
@@ -235,7 +236,9 @@ def test_the_kernel_kills_the_recorder_first(jdk: Path, waiting_classes: Path, t
     assert outcome.stdout.split() == [before, "1000"], outcome.stderr
 
 
-def test_the_refusal_has_the_figures_and_the_way_out(jdk: Path, waiting_classes: Path) -> None:
+def test_the_refusal_has_the_figures_and_the_way_out(
+    jdk: Path, waiting_classes: Path, tmp_path: Path
+) -> None:
     with memory_cgroup() as group, confined(jdk / "bin" / "java", waiting_classes, group) as jvm:
         assert jvm.answers()
         group.limit(group.used() + 3 * MIB)
@@ -244,4 +247,18 @@ def test_the_refusal_has_the_figures_and_the_way_out(jdk: Path, waiting_classes:
         )
         with pytest.raises(UserError, match=said):
             control.start(jvm.pid)
+        with pytest.raises(UserError, match=said):
+            request.dump(jvm.pid, tmp_path)
         assert not control.loaded(jvm.pid)
+
+
+def test_a_jemalloc_dump_near_the_limit(jdk: Path, waiting_classes: Path, tmp_path: Path) -> None:
+    """It loads the probe, which this JVM without jemalloc then answers; the kernel kills nothing."""
+    with memory_cgroup() as group, confined(jdk / "bin" / "java", waiting_classes, group) as jvm:
+        assert jvm.answers()
+        for above, force in ((8, False), (3, True)):
+            group.limit(group.used() + above * MIB)
+            with pytest.raises(UserError, match="found no jemalloc that profiles"):
+                request.dump(jvm.pid, tmp_path, force=force)
+        assert jvm.answers()
+        assert group.kills() == 0
