@@ -112,6 +112,10 @@ def recording(probe_library: Path, tmp_path_factory: pytest.TempPathFactory) -> 
         (["nmt", "1", "-o", "a.csv"], "a baseline is JSON: name it .json"),
         (["nmt", "1", "-o", "/proc/a.json"], "/proc/a.json"),
         (["live", "R", "-o", "/proc"], "/proc"),
+        # Root could replace the device.
+        (["export", "/missing", "--format", "csv", "-o", "/dev/null"], "/dev/null is not a regular file"),
+        (["export", "/missing", "--format", "csv", "-o", "/proc"], "/proc is a directory"),
+        (["check", "/missing", "--junit", "/dev/null"], "/dev/null is not a regular file"),
         (["where", "1", "--histogram", "0"], "'0' is not above 0"),
     ],
 )

@@ -115,8 +115,9 @@ def run(args: argparse.Namespace) -> int:
         raise UserError(f"{args.junit.parent} is not a folder", "choose another place for --junit")
 
     if args.junit is not None:
-        from offheap.report.text.output import check
+        from offheap.report.text.output import check, refuse_special
 
+        refuse_special(args.junit, "--junit")
         check(args.junit)
     if args.command and args.output is not None:
         from offheap.recording.storage.output import check_output

@@ -115,7 +115,7 @@ def _refuse_what_it_does_not_take(args: argparse.Namespace, chosen: Format) -> N
 
 def _output(args: argparse.Namespace, chosen: Format) -> Path | None:
     """None: standard output."""
-    from offheap.report.text.output import check
+    from offheap.report.text.output import check, refuse_special
 
     if args.output == "-":
         if chosen.binary and sys.stdout.isatty():
@@ -128,7 +128,6 @@ def _output(args: argparse.Namespace, chosen: Format) -> Path | None:
     else:
         source = Path(os.path.abspath(args.recording))  # of `.` the folder's own name
         output = Path(source.name.removesuffix(".offheap") + chosen.suffix)
-    if output.is_dir():
-        raise UserError(f"{output} is a directory", "name a file with -o")
+    refuse_special(output)
     check(output)
     return output

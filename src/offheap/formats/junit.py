@@ -12,7 +12,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from offheap.analysis.gate.results import Check, Gate
-from offheap.errors import UserError
+from offheap.report.text.output import put_bytes
 from offheap.report.text.printable import printable
 from offheap.report.text.site_lines import site_lines
 
@@ -20,11 +20,8 @@ _SITES, _FRAMES = 10, 40
 
 
 def write(gates: Sequence[Gate], path: Path) -> None:
-    """Write the file; UserError when it cannot be."""
-    try:
-        path.write_bytes(document(gates))
-    except OSError as error:
-        raise UserError(f"{path} cannot be written: {error.strerror}", "check --junit") from None
+    """Writes the file; UserError when it cannot be written."""
+    put_bytes(path, document(gates), "--junit")
 
 
 def document(gates: Sequence[Gate]) -> bytes:

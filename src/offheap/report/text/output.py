@@ -35,8 +35,12 @@ def put(output: Path, text: str, mark: str) -> int:
     return put_bytes(output, text.encode("utf-8"))
 
 
-def put_bytes(output: Path, content: bytes) -> int:
-    """Writes a file, or replaces it; its size in bytes.  UserError when it cannot be written."""
+def put_bytes(output: Path, content: bytes, option: str = "--output") -> int:
+    """Writes a file, or replaces it; its size in bytes.  UserError when it cannot be written.
+
+    `option` names the file on the command line.
+    """
+    refuse_special(output, option)
     # A rename: a reader sees the old file or the new one, never a part.
     scratch = output.with_name(f".{output.name}.{os.getpid()}")
     try:
@@ -49,8 +53,14 @@ def put_bytes(output: Path, content: bytes) -> int:
         os.replace(scratch, output)
     except OSError as error:
         scratch.unlink(missing_ok=True)
-        raise _cannot_write(output, error) from error
+        raise _cannot_write(output, error, option) from error
     return len(content)
+
+
+def refuse_special(output: Path, option: str = "--output") -> None:
+    """UserError for what `put_bytes` must not replace, as root could replace /dev/null."""
+    if output.exists() and not output.is_file():
+        raise UserError(f"{output} is {_kind(output)}", f"choose another name with {option}")
 
 
 def private(path: str, flags: int) -> int:
@@ -62,17 +72,16 @@ def _kind(output: Path) -> str:
     return "a directory" if output.is_dir() else "not a regular file"
 
 
-def _cannot_write(output: Path, error: OSError) -> UserError:
+def _cannot_write(output: Path, error: OSError, option: str = "--output") -> UserError:
     return UserError(
-        f"cannot write {output}: {error.strerror or error}", "choose another place with --output"
+        f"cannot write {output}: {error.strerror or error}", f"choose another place with {option}"
     )
 
 
 def _refuse_other_files(output: Path, mark: bytes) -> None:
+    refuse_special(output)
     if not output.exists():
         return
-    if not output.is_file():
-        raise UserError(f"{output} is {_kind(output)}", "choose another name with --output")
     with output.open("rb") as file:
         start = file.read(4096)
     if start and mark not in start:
