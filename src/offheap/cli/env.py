@@ -9,6 +9,7 @@ import shlex
 from pathlib import Path
 
 from offheap.cli import sampling_options
+from offheap.cli.sweeping import sweep
 from offheap.probe.options import environment_text, preload
 
 
@@ -41,13 +42,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from offheap.probe.library import probe_library
-    from offheap.probe.live_files import folders
 
-    # A start script waits for this command, and the sweep imports numpy: 0.2 s of CPU.
-    if folders.worth_sweeping():
-        from offheap.probe.live_files import stale_files
-
-        stale_files.sweep()
+    sweep()  # a start script waits for this command
     library = preload(probe_library(), os.environ.get("LD_PRELOAD", ""))
     words = environment_text(
         sampling_options.words(args), directory=args.dir, follow=args.follow, keep=args.keep

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from offheap.cli.import_ import bring_in
 from offheap.cli.say import say
+from offheap.cli.sweeping import sweep
 from offheap.errors import UserError
 from offheap.quantities import format_size, parse_size
 
@@ -91,6 +92,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    sweep()
     return _dump(args) if args.action == "dump" else _run(args)
 
 

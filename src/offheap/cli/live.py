@@ -79,13 +79,13 @@ def run(args: argparse.Namespace) -> int:
     from offheap.cli.load import process_or_recording
     from offheap.probe.live_files import stale_files
 
-    stale_files.sweep()
     pid = process_or_recording(args.target)
     if isinstance(pid, Path):
         if args.attach:
             raise UserError(f"{pid} is a recording, not a process", "leave --attach out")
         _show(pid, args)
         return 0
+    stale_files.sweep()
     if not args.attach:
         _show(_live_file(pid), args)
         return 0

@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from offheap.cli.sweeping import sweep
 from offheap.report.text.printable import printable
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ def run(args: argparse.Namespace) -> int:
     from offheap.inspect import discovery
     from offheap.inspect.mtrace_support import mtrace_support
 
+    sweep()
     found = mtrace_support(discovery.resolve(args.process))
     if args.json:
         from offheap.report.json import other_tools, schemas

@@ -124,10 +124,10 @@ def run(args: argparse.Namespace) -> int:
     from offheap.cli.load import process_or_recording
     from offheap.probe.live_files import stale_files
 
-    stale_files.sweep()
     meant = process_or_recording(args.process)
     if isinstance(meant, Path):
         return _recording(args)
+    stale_files.sweep()
     if args.app:
         raise UserError(
             "--app names the application in stacks, and a process has none here",

@@ -146,6 +146,8 @@ def test_a_recorder_killed_after_the_detach_leaves_nothing(
         ["attach", "PID", "--duration", "100ms", "-o", "OUT/a.offheap"],
         ["detach", "PID"],
         ["env"],
+        ["jemalloc", "dump", "PID", "-o", "OUT"],
+        ["mtrace", "PID"],
         ["nmt", "PID"],
         ["run", "-o", "OUT/b.offheap", "--", "true"],
         ["trim", "PID"],
@@ -162,10 +164,44 @@ def test_every_command_that_meets_processes_sweeps(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     """Also one that is refused then: no probe is there to detach, the JVM does not track its memory."""
+    refused = ("detach", "jemalloc", "nmt", "where")
     left_behind = copied(ended, place, kept=0, recorder_pid=1 << 22)
     words = [word.replace("PID", str(jvm)).replace("OUT", str(tmp_path)) for word in command]
-    assert cli.main(words) == (2 if command[0] in ("detach", "nmt", "where") else 0), capfd.readouterr().err
+    assert cli.main(words) == (2 if command[0] in refused else 0), capfd.readouterr().err
     assert not left_behind.exists()
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        (["leaks", "FILE"], 0),
+        (["summary", "FILE"], 0),
+        (["stats", "FILE"], 0),
+        (["tree", "FILE"], 0),
+        (["report", "FILE", "-o", "OUT/a.html"], 0),
+        (["export", "FILE", "--format", "collapsed", "-o", "OUT/a.collapsed"], 0),
+        (["diff", "FILE", "FILE"], 0),
+        (["check", "FILE"], 3),  # so short a recording has no answer
+        (["nmt", "FILE"], 0),
+        (["where", "FILE"], 2),  # a live file has no owners of RSS
+    ],
+    ids=lambda words: words[0] if isinstance(words, list) else "",
+)
+def test_a_command_that_reads_a_live_file_does_not_remove_it(
+    command: list[str],
+    expected: int,
+    place: Path,
+    ended: Path,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """The file is one that nobody would ask for, if this command did not."""
+    asked_for = copied(ended, place, kept=0, recorder_pid=1 << 22)
+    words = [word.replace("FILE", str(asked_for)).replace("OUT", str(tmp_path)) for word in command]
+    assert cli.main(words) == expected, capfd.readouterr().err
+    assert asked_for.exists()
+    stale_files.sweep()
+    assert not asked_for.exists()
 
 
 def test_env_loads_nothing_heavy_where_nothing_is_left(probe_library: Path, tmp_path: Path) -> None:
