@@ -17,12 +17,16 @@ import pytest
 import offheap as package
 from harness.command_line import offheap
 from harness.hostile.process import measured
-from harness.recordings.live_file_writer import LiveFileWriter, hook, java
+from harness.recordings.live_file_writer import LiveFileWriter, hook, java, native
 from harness.warm_command import warm
+from offheap.cli.main import main
 from offheap.errors import UserError
 from offheap.probe import contract
 from offheap.probe.contract import Section
 from offheap.recording import allowance, load
+from offheap.recording.capture.live_source import follow
+from offheap.recording.capture.snapshots import Snapshots
+from offheap.recording.storage import reader
 from offheap.recording.storage.parquet_parts import parts
 from offheap.recording.storage.parquet_tables import ParquetTables
 
@@ -250,6 +254,64 @@ def test_the_limit_can_be_raised(recording: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv(allowance.VARIABLE, "much")
     with pytest.raises(UserError, match="not a size"):
         load(recording)
+
+
+@pytest.mark.parametrize(
+    ("command", "shares"),
+    [
+        (["leaks", "FILE"], False),
+        (["check", "FILE", "FILE"], False),  # one after the other
+        (["diff", "FILE", "FILE"], True),
+        (["check", "FILE", "--no-new-leaks", "--baseline", "FILE"], True),
+        (["diff", "LIVE", "LIVE"], True),
+    ],
+    ids=["leaks", "check of two", "diff", "check with a baseline", "diff of live files"],
+)
+def test_recordings_that_a_command_holds_share_one_allowance(
+    command: list[str],
+    shares: bool,
+    recording: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    path = recording
+    if "LIVE" in command:
+        writer = LiveFileWriter(pid=1 << 22, process_start=1)
+        module = writer.module("/usr/lib/libz.so.1", b"\1" * 20)
+        for offset in range(20_000):  # without a live block
+            writer.count(writer.stack(hook("malloc"), native(module, offset)), 1, 0, 100)
+        path = writer.write(recording.with_name("b.live"))
+    else:
+        replace(recording, "series", f"{ONE}, range(200000)")
+    with allowance.ceiling(path) as reading:
+        load(path)
+    assert reading.taken > 10 * MIB
+    monkeypatch.setenv(allowance.VARIABLE, f"{reading.taken * 3 // 2 >> 10}KiB")
+    words = [str(path) if word in ("FILE", "LIVE") else word for word in command]
+    for _ in range(2):  # nothing is left of an earlier command
+        status = main(words)
+        said = capfd.readouterr().err
+        assert status == 2 if shares else status in (0, 1, 3), said
+        assert (", as the other recording takes " in said) == shares
+    monkeypatch.setenv(allowance.VARIABLE, f"{reading.taken * 5 // 2 >> 10}KiB")
+    assert main(words) in (0, 1, 3)
+
+
+def test_what_follows_a_recording_has_the_ceiling(
+    recording: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def take(*arguments: object, **options: object) -> None:
+        np.empty(1 << 30)  # 8 GiB, which no page backs
+
+    monkeypatch.setattr(reader, "load", take)
+    monkeypatch.setattr(Snapshots, "take", take)
+    live_file = LiveFileWriter(pid=1 << 22, process_start=1).write(tmp_path / "b.live")
+    for path in (recording, live_file):
+        with (
+            contextlib.closing(follow(path)) as source,
+            pytest.raises(UserError, match=rf"^{path} needs more than 1\.0 GiB of memory to be read"),
+        ):
+            source.update()
 
 
 def test_an_allocation_that_fails_is_one_line(recording: Path) -> None:

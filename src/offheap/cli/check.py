@@ -138,7 +138,10 @@ def run(args: argparse.Namespace) -> int:
 
     from offheap.analysis.gate.gate import gate
 
-    gates = [gate(read(path, args.app), limits, baseline=baseline, suppressions=ignore) for path in paths]
+    gates = [
+        gate(read(path, args.app, beside=args.baseline), limits, baseline=baseline, suppressions=ignore)
+        for path in paths
+    ]
     outcomes = {result.outcome for result in gates}
     outcome: Outcome = next((o for o in ("failed", "cannot tell") if o in outcomes), "passed")
     used = frozenset[int]().union(*(result.used for result in gates))

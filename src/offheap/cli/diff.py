@@ -108,7 +108,8 @@ def run(args: argparse.Namespace) -> int:
                 "--from and --to compare two times of one recording, and two recordings are given",
                 "leave NEW out, or the times",
             )
-        old, new = read(args.old, args.app), read(args.new, args.app)
+        old = read(args.old, args.app)
+        new = read(args.new, args.app, beside=args.old)
         result = diff(old, new, per_second=per_second, requests=requests, most=most, stacks=page)
         java = java_diff(old, new, per_second=per_second, requests=requests, most=most, stacks=page)
     if page:

@@ -34,8 +34,13 @@ def package(text: str) -> str:
     return name
 
 
-def read(path: str, application: Sequence[str] | None = None) -> Recording:
+_taken: dict[str, int] = {}  # bytes of memory by path of a recording that was read
+
+
+def read(path: str, application: Sequence[str] | None = None, *, beside: str | None = None) -> Recording:
     """Loads a recording for a command that reports on it and ends; `application`: the value of --app.
+
+    `beside`: a recording that was read before and is still needed; both share one allowance of memory.
 
     Such a command makes a million small objects, without cycles, that live until its end: the collector
     would scan all of them again and again, for a third of the command's time.
@@ -47,8 +52,9 @@ def read(path: str, application: Sequence[str] | None = None) -> Recording:
     from offheap.recording.allowance import ceiling
 
     gc.disable()
-    with ceiling(Path(path)):
+    with ceiling(Path(path), _taken.get(beside or "", 0)) as reading:
         loaded = load(path)
+    _taken[path] = reading.taken
     return with_application(loaded, application or ())
 
 

@@ -113,6 +113,7 @@ def run(args: argparse.Namespace) -> int:
         except Away as away:
             raise UserError(str(away), "run the same command again later") from None
         return _said(sender, target, args.json)
+    del recording  # frees this one before the next one is read
     try:
         follow(sender, _reader(args.recording), args.every, _say)
     except KeyboardInterrupt:

@@ -2,6 +2,8 @@
 
 A few kilobytes can stand for billions of rows (a sparse file, a run length, a compressed page), so the reader
 adds up what it is about to read.  The sum is bounded by a multiple of the file's size and by a total.
+
+The total is that of a command: `diff` holds two recordings, and the second may take what the first has left.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ import contextlib
 import os
 import resource
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from offheap.errors import UserError
@@ -32,6 +35,17 @@ _BESIDE = 1 << 30
 _probe_memory = 0
 
 
+@dataclass
+class OneReading:
+    """One recording, as a command reads it beside `held` bytes of others; `taken` is complete at the end."""
+
+    held: int = 0
+    taken: int = 0
+
+
+_reading: OneReading | None = None  # that of `ceiling`
+
+
 def bear(probe_memory: int) -> None:
     """For a command that starts a probe of so many bytes: its reader may take OF_PROBE times as many."""
     global _probe_memory
@@ -50,12 +64,17 @@ def limit() -> int:
 
 
 class Allowance:
-    """What one reading may still take; `size` bytes of file stand for at most `factor` times as many."""
+    """What one reading may still take; `size` bytes of file stand for at most `factor` times as many.
+
+    A reading may have several, one after the other: when its files are replaced, it begins anew.
+    """
 
     def __init__(self, path: Path, size: int, factor: int) -> None:
         self._path = path
         self._of_size = BASE + size * factor
-        self._most = limit()
+        self._reading = _reading
+        self._held = _reading.held if _reading else 0
+        self._most = limit() - self._held
         self.taken = 0
 
     @property
@@ -65,6 +84,8 @@ class Allowance:
     def take(self, count: int, row_bytes: float, what: str) -> None:
         """UserError if `count` rows of so many bytes each exceed the memory that is left."""
         self.taken += round(count * row_bytes)
+        if self._reading:
+            self._reading.taken = max(self._reading.taken, self.taken)
         if self.taken > self._of_size:
             raise UserError(
                 f"{self._path} is damaged: it has {count:,} {what}, which a file of its size does not hold",
@@ -73,8 +94,9 @@ class Allowance:
         if self.taken > self._most:
             raise UserError(
                 f"{self._path} needs about {format_size(self.taken)} of memory to be read "
-                f"({count:,} {what}), more than {format_size(self._most)}",
-                f"if it is yours, allow more: {VARIABLE}={_larger(self.taken)}GiB",
+                f"({count:,} {what}), more than {format_size(max(0, self._most))}"
+                + (f", as the other recording takes {format_size(self._held)}" if self._held else ""),
+                f"if it is yours, allow more: {VARIABLE}={_larger(self._held + self.taken)}GiB",
             )
 
     def give(self, count: int, row_bytes: float) -> None:
@@ -91,14 +113,26 @@ def too_large(path: Path) -> UserError:
 
 
 @contextlib.contextmanager
-def ceiling(path: Path) -> Iterator[None]:
+def ceiling(path: Path, held: int = 0) -> Iterator[OneReading]:
     """A ceiling for the whole process, as a last resort: allocations beyond fail, which is then a UserError.
 
-    For a command that reads this recording and ends: the limit is the process's.
+    For a command that only reads: the limit is the process's, and a recorder in it could fail instead.  One
+    thread at a time.  `held`: bytes of recordings that the command has read before and still holds.
     """
+    global _reading
+    _reading = OneReading(held)
+    try:
+        with _limited(path, held):
+            yield _reading
+    finally:
+        _reading = None
+
+
+@contextlib.contextmanager
+def _limited(path: Path, held: int) -> Iterator[None]:
     try:
         soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
-        most = limit() + _BESIDE + _data_bytes()
+        most = max(0, limit() - held) + _BESIDE + _data_bytes()
     except (OSError, ValueError):
         yield
         return

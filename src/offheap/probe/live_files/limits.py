@@ -56,6 +56,7 @@ def check(path: Path, sections: Any, frames: int, segments: Sequence[tuple[int, 
     allowance = Allowance(path, size, OF_LIVE_FILE)
     allowance.taken = sum(map(operator.mul, rows, _NEEDS)) + frames * _FRAME_BYTES
     if not allowance.exceeded:
+        allowance.take(0, 0, "rows")  # counts for the other recordings of the command
         return allowance
     allowance.taken = 0
     for section, row_bytes in _ROW_BYTES.items():

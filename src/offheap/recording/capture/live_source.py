@@ -15,6 +15,7 @@ from offheap.probe.contract import State
 from offheap.probe.live_files import recorded_process
 from offheap.probe.live_files.live_file import LiveFile
 from offheap.proc import status
+from offheap.recording.allowance import ceiling
 from offheap.recording.build_recording import NumberedStacks, assemble
 from offheap.recording.capture.info import describe, elapsed
 from offheap.recording.capture.snapshots import Snapshot, Snapshots
@@ -72,7 +73,8 @@ class FollowedLiveFile:
         if self._gauges and self._pid is not None and alive:
             # Read before the blocks: a collection that is counted has already freed what it could of them.
             self._count(self._gauges(self._pid))
-        snapshot = self._snapshots.take(self._time, pid=self._pid if alive else None, final=self._over)
+        with ceiling(self._file.path):
+            snapshot = self._snapshots.take(self._time, pid=self._pid if alive else None, final=self._over)
         if len(snapshot.stacks.numbers):
             self._stacks.append(snapshot.stacks)
         self._chains.update(snapshot.chains)
@@ -152,7 +154,8 @@ class FollowedDirectory:
         if self._recording is not None and (written == self._written or began < self._due):
             return None
         used = time.process_time()
-        self._recording = reader.load(self._path, self._symbolizer)
+        with ceiling(self._path):
+            self._recording = reader.load(self._path, self._symbolizer)
         self._written = written
         self._due = began + (time.process_time() - used) / _SHARE_OF_CPU
         its = self._recording
