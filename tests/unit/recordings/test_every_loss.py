@@ -13,13 +13,17 @@ import pytest
 from numpy.typing import NDArray
 
 import offheap
+from harness.peers.answering_server import AnsweringServer, Serve
 from harness.recordings.live_file_writer import LiveFileWriter, gap, hook, java, java_class, native
 from harness.screens.driven_app import Driven, drive
 from offheap.analysis.live.view import View
 from offheap.cli.main import main
 from offheap.formats.exported.formats import FORMATS
+from offheap.jfr.event_text import requests
+from offheap.jfr.recorded_events import events
 from offheap.live.follower import Follower
 from offheap.probe.contract import Coverage, Loss, MethodState, Mode, Section, StackKind, State
+from offheap.push.destination import KINDS
 from offheap.recording import load
 from offheap.recording.capture.live_source import follow
 from offheap.recording.capture.recorder import record
@@ -186,6 +190,7 @@ def every_report(path: Path, folder: Path, capfd: pytest.CaptureFixture[str]) ->
         ("check", "FILE", "--json", "--max-growth", "1KiB/min"),
         ("check", "FILE", "--github", "--junit", "OUT/junit.xml"),
         ("check", "FILE", "--no-new-leaks", "--baseline", "FILE"),
+        ("check", "FILE", "--max-java-growth", "1KiB/min"),
         ("summary", "FILE", "--full"),
         ("summary", "FILE", "--json"),
         ("tree", "FILE", "--json"),
@@ -196,7 +201,7 @@ def every_report(path: Path, folder: Path, capfd: pytest.CaptureFixture[str]) ->
         ("diff", "FILE", "FILE", "--json"),
         ("diff", "FILE", "FILE", "-o", "OUT/diff.html"),
         ("nmt", "FILE", "--detail"),
-        *(("report", "FILE", "-o", f"OUT/a.{kind}") for kind in ("html", "md", "json", "txt")),
+        *(("report", "FILE", "-o", f"OUT/a.{kind}") for kind in ("html", "md", "json", "txt", "svg")),
     ]
     return answers(reports, path, folder, capfd)
 
@@ -234,6 +239,14 @@ def every_export(path: Path) -> None:
     recording = load(path)
     for name, known in FORMATS.items():
         assert known.write(recording, "both", "inuse_space"), name
+    assert list(requests(events(recording))), "for JDK Flight Recorder"
+
+
+def every_push(path: Path, server: AnsweringServer, capfd: pytest.CaptureFixture[str]) -> None:
+    for number, kind in enumerate(KINDS, 1):
+        assert main(["push", str(path), f"--{kind}", server.url]) == 0
+        assert capfd.readouterr().err == "offheap: 1 profile sent\n"
+        assert len(server.requests) == number
 
 
 def live_view(path: Path) -> tuple[Follower, View]:
@@ -313,7 +326,12 @@ def check_all_losses(path: Path, folder: Path, capfd: pytest.CaptureFixture[str]
     ids=[*(f"{loss.name}{fault.__name__}-{kind.name}" for loss, fault, kind in CASES), "all"],
 )
 def test_every_report_on_a_finished_recording(
-    losses: list[Loss], fault: Fault, kind: StackKind, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    losses: list[Loss],
+    fault: Fault,
+    kind: StackKind,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    serve: Serve,
 ) -> None:
     live = live_file(tmp_path, losses, fault, kind)
     assert live_view(live)[1].names.suspects
@@ -328,6 +346,7 @@ def test_every_report_on_a_finished_recording(
     owners = {one["owner"]: one for one in json.loads(told["where FILE --json"])["owners"]}
     assert owners["malloc"]["growth_bytes_per_second"]["estimate"] == pytest.approx(MIB)
     every_export(path)
+    every_push(path, serve(), capfd)
     assert live_view(path)[1].names.suspects
     opened = offheap.open(path)
     assert opened.answer
