@@ -100,15 +100,17 @@ def bring_in(
 
     from offheap.formats.imported.formats import read
     from offheap.formats.imported.recorded import write
+    from offheap.recording import allowance
 
     gc.disable()
-    profile = read(files, name, maps, perf_map)
-    try:
-        info = write(profile, output, " ".join(map(str, files[:1])))
-    except OSError as error:
-        raise UserError(
-            f"cannot write {output}: {error.strerror or error}", "choose another place with -o"
-        ) from None
+    with allowance.ceiling(files[0], beside=allowance.BESIDE_IMPORT):
+        profile = read(files, name, maps, perf_map)
+        try:
+            info = write(profile, output, " ".join(map(str, files[:1])))
+        except OSError as error:
+            raise UserError(
+                f"cannot write {output}: {error.strerror or error}", "choose another place with -o"
+            ) from None
     count = "1 file" if len(files) == 1 else f"{len(files)} files"
     for line in () if quiet else (f"imported {count} of {info.imported} into {output}", *info.coverage):
         say(line)

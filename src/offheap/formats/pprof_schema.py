@@ -61,10 +61,23 @@ _MESSAGES: dict[str, dict[str, tuple[int, str]]] = {
 }
 
 
-@functools.cache
 def profile_class() -> Any:
-    """The class of the message Profile; importing protobuf takes 30 ms."""
-    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+    """The class of the message Profile."""
+    return message_class("Profile")
+
+
+@functools.cache
+def message_class(name: str) -> Any:
+    """The class of a message of profile.proto."""
+    from google.protobuf import message_factory
+
+    return message_factory.GetMessageClass(_pool().FindMessageTypeByName(f"perftools.profiles.{name}"))
+
+
+@functools.cache
+def _pool() -> Any:
+    """Importing protobuf takes 30 ms."""
+    from google.protobuf import descriptor_pb2, descriptor_pool
 
     # A pool of its own: another library of the process may have a file of this name.
     field = descriptor_pb2.FieldDescriptorProto
@@ -83,4 +96,4 @@ def profile_class() -> Any:
                 one.type = field.Type.Value(f"TYPE_{kind.upper()}")
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file)
-    return message_factory.GetMessageClass(pool.FindMessageTypeByName("perftools.profiles.Profile"))
+    return pool

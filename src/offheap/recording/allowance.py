@@ -31,6 +31,9 @@ OF_PROBE = 6
 
 # What reading takes beside the tables: the interpreter, DuckDB's buffers, symbols of a live file's modules.
 _BESIDE = 1 << 30
+# What an import takes beside the file: the interpreter and its libraries 160 MiB, and DuckDB, which writes
+# the tables, up to 488.
+BESIDE_IMPORT = 768 << 20
 
 _probe_memory = 0
 
@@ -113,26 +116,27 @@ def too_large(path: Path) -> UserError:
 
 
 @contextlib.contextmanager
-def ceiling(path: Path, held: int = 0) -> Iterator[OneReading]:
+def ceiling(path: Path, held: int = 0, beside: int = _BESIDE) -> Iterator[OneReading]:
     """A ceiling for the whole process, as a last resort: allocations beyond fail, which is then a UserError.
 
     For a command that only reads: the limit is the process's, and a recorder in it could fail instead.  One
-    thread at a time.  `held`: bytes of recordings that the command has read before and still holds.
+    thread at a time.  `held`: bytes of recordings that the command has read before and still holds;
+    `beside`: those that it takes beside the reading.
     """
     global _reading
     _reading = OneReading(held)
     try:
-        with _limited(path, held):
+        with _limited(path, held, beside):
             yield _reading
     finally:
         _reading = None
 
 
 @contextlib.contextmanager
-def _limited(path: Path, held: int) -> Iterator[None]:
+def _limited(path: Path, held: int, beside: int) -> Iterator[None]:
     try:
         soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
-        most = max(0, limit() - held) + _BESIDE + _data_bytes()
+        most = max(0, limit() - held) + beside + _data_bytes()
     except (OSError, ValueError):
         yield
         return

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import gzip
 import re
+from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from harness.recordings.imported_profiles import SAMPLES, check, held_by, last, stacks_of
+from harness.recordings.java_beside_native import shop
 from offheap.errors import UserError
 from offheap.formats import pprof_schema
-from offheap.formats.imported.samples import collapsed, heap_text, names, pprof, pprof_wire
-from offheap.recording.model import Frame
+from offheap.formats.exported.content.samples import samples
+from offheap.formats.exported.formats import FORMATS
+from offheap.formats.imported.samples import collapsed, heap_text, names, pprof, pprof_message
+from offheap.recording.model import MALLOC, MMAP, Frame, Recording
 
 GO = SAMPLES / "go.pb.gz"
 JAVA = SAMPLES / "async-profiler.pb.gz"
@@ -109,6 +115,48 @@ def test_inlined_functions_and_all_values(tmp_path: Path) -> None:
         900,
     ]
     assert sorted(profile.live["size"].tolist()) == [103, 103, 104]
+
+
+def shop_with_a_mapping() -> Recording:
+    """The shop, whose inflaters are mappings, and three threads that hold a part of each stack."""
+    recording = shop()
+    kinds = recording.stack_kinds.copy()
+    kinds[1] = MMAP
+    live = recording.live.copy()
+    live["thread"] = np.arange(len(live)) % 3
+    return replace(
+        recording, stack_kinds=kinds, live=live, threads=["other threads", "cart-1", "cart-2", "gc"]
+    )
+
+
+def test_kinds_and_threads_come_back(tmp_path: Path) -> None:
+    """GIVEN a recording as pprof WHEN it is imported THEN each stack has its kind, each byte its thread."""
+    exported = samples(shop_with_a_mapping())
+    path = tmp_path / "shop.pb.gz"
+    path.write_bytes(FORMATS["pprof"].write(exported.recording, "both", "inuse_space"))
+    there: Counter[tuple[tuple[str, ...], int, str]] = Counter()
+    for place, part in exported.parts():
+        kind = MMAP if exported.kind(place) == "mmap" else MALLOC
+        stack = tuple(frame.name for frame in exported.frames(place))
+        there[stack, kind, part.thread or "other threads"] += part.values[0]
+    profile = check(pprof.read([path]))
+    here: Counter[tuple[tuple[str, ...], int, str]] = Counter()
+    for row in profile.live:
+        number, thread = int(row["stack"]) - 1, profile.threads[row["thread"]]
+        stack = tuple(profile.frames[place].name for place in profile.stacks[number])
+        here[stack, int(profile.kinds[number]), thread] += int(row["size"])
+    assert here == +there
+    assert {kind for _, kind, _ in here} == {MALLOC, MMAP}
+    assert {thread for _, _, thread in here} == {"other threads", "cart-1", "cart-2", "gc"}
+    assert pprof.JAVA_AS_BLOCKS in profile.lacks
+    assert pprof.NO_THREADS not in profile.lacks
+
+
+def test_a_profile_without_threads_says_so() -> None:
+    profile = pprof.read([GO])
+    assert profile.threads == ["other threads"]
+    assert pprof.NO_THREADS in profile.lacks
+    assert pprof.JAVA_AS_BLOCKS not in profile.lacks
 
 
 @pytest.mark.parametrize(
@@ -228,7 +276,7 @@ def test_places_in_a_message_with_fields_that_no_profile_has(tmp_path: Path) -> 
     """GIVEN a field of 8 bytes, one of 4 and an integer in front, whose contents look like strings."""
     for front in (b"\xa1\x06" + 4 * b"\x32\x00", b"\xa5\x06" + 2 * b"\x32\x00", b"\xa0\x06\x85\x01"):
         data, at = front + b"\x32\x01a\x32\x00", len(front)
-        assert [pprof_wire.place_of(data, "string_table", number) for number in range(3)] == [
+        assert [pprof_message.place_of(data, "string_table", number) for number in range(3)] == [
             at,
             at + 3,
             len(data),

@@ -37,6 +37,9 @@ READERS: tuple[Reader, ...] = (
     collapsed,
 )
 MOST_FILES = 4096
+# A mapping with its strings takes 400 bytes, and its line 20 or more: 32 MiB at the default limit, of which a
+# process with the kernel's most mappings (65,530) needs 7.
+_TIMES_MAPS = 32
 
 
 def read(files: Sequence[Path], name: str | None, maps: Path | None, perf_map: Path | None) -> Profile:
@@ -50,7 +53,7 @@ def read(files: Sequence[Path], name: str | None, maps: Path | None, perf_map: P
     if reader is heap_text:
         return heap_text.read(files, maps, perf_map)
     if reader is mtrace and maps and not perf_map:
-        return mtrace.read(files, parse_maps(source.text(maps).split("\n")))
+        return mtrace.read(files, parse_maps(line for _, line in source.lines(maps, _TIMES_MAPS)))
     if maps or perf_map:
         raise UserError(f"files of {reader.FORMAT} have names", "leave out --maps and --perf-map")
     return reader.read(files)

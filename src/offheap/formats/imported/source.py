@@ -20,8 +20,8 @@ from offheap.quantities import format_size
 from offheap.recording import allowance
 
 HEAD = 64 << 10  # bytes by which a format is recognised
-# A text that is read whole takes this many times its size of memory, with its lines and their contents: a
-# text has at most 128 MiB at the default limit.  A Memcheck log of a large JVM has 50 MB.
+# What is kept of a text takes at most this many times its size of memory: a text has at most 128 MiB at the
+# default limit.  A Memcheck log of a large JVM has 50 MB.
 TIMES_TEXT = 8
 # A binary file that is decompressed into memory, and read in parts from there.
 _TIMES_BINARY = 2
@@ -78,26 +78,45 @@ def plain(head: bytes) -> bytes:
         return b""
 
 
+def head(path: Path) -> bytes:
+    """The first HEAD bytes of a file, after decompression."""
+    with _Reader(path) as reader:
+        return reader.read(HEAD)
+
+
 def whole(path: Path, times: int = TIMES_TEXT) -> bytes:
     """All of a file, after decompression; UserError when `times` its size is more memory than reading may
     take.
     """
     most = allowance.limit() // times
     with _Reader(path) as reader:
-        pieces = bytearray()
+        pieces = io.BytesIO()  # its value is no copy
         while piece := reader.read(PART):
-            pieces += piece
-            if len(pieces) > most:
-                raise UserError(
-                    f"{path} has more than {format_size(most)}, which need {times} times as much memory",
-                    f"if it is yours, allow more: {allowance.VARIABLE}={2 * most * times >> 30}GiB",
-                )
-        return bytes(pieces)
+            pieces.write(piece)
+            if pieces.tell() > most:
+                raise _beyond(path, most, times)
+        return pieces.getvalue()
 
 
 def text(path: Path) -> str:
     """A whole text; bytes that are no UTF-8 become U+FFFD."""
     return whole(path).decode("utf-8", "replace")
+
+
+def lines(path: Path, times: int = TIMES_TEXT) -> Iterator[tuple[int, str]]:
+    """The lines of a text with their numbers from 1; after a newline at the end comes an empty line.
+
+    One line is in memory at a time, since a text of short lines takes 30 times its size as a list of them.
+    UserError when `times` its size is more memory than reading may take.  Bytes that are no UTF-8 become
+    U+FFFD.
+    """
+    number, cut = 0, False
+    for part in parts(path, times):
+        cut = part.cut
+        for number, line in enumerate(io.BytesIO(part.data), part.line):
+            yield number, line[:-1].decode("utf-8", "replace")
+    if not cut:
+        yield number + 1, ""
 
 
 class RandomAccess:
@@ -137,13 +156,19 @@ class RandomAccess:
         return bytes(pieces)
 
 
-def parts(path: Path) -> Iterator[WholeLines]:
-    """All lines of a file, about PART bytes at a time.  UserError for a line above LONGEST_LINE."""
+def parts(path: Path, times: int = 0) -> Iterator[WholeLines]:
+    """All lines of a file, about PART bytes at a time.  UserError for a line above LONGEST_LINE.
+
+    times  of a text as `whole` has it; 0: an event log, which has at most MOST_STREAMED
+    """
     line, rest, total = 1, b"", 0
+    most = allowance.limit() // times if times else MOST_STREAMED
     with _Reader(path) as reader:
         while piece := reader.read(PART):
             total += len(piece)
-            if total > MOST_STREAMED:
+            if total > most and times:
+                raise _beyond(path, most, times)
+            if total > most:
                 raise fault(
                     path, f"line {line}", f"more than {MOST_STREAMED >> 30} GiB", "import a part of it"
                 )
@@ -157,6 +182,13 @@ def parts(path: Path) -> Iterator[WholeLines]:
             rest = data[end:]
         if rest:
             yield WholeLines(rest + b"\n", line, cut=True)
+
+
+def _beyond(path: Path, most: int, times: int) -> UserError:
+    return UserError(
+        f"{path} has more than {format_size(most)}, which need {times} times as much memory",
+        f"if it is yours, allow more: {allowance.VARIABLE}={-(-2 * most * times >> 30)}GiB",
+    )
 
 
 def _unreadable(path: Path, error: OSError) -> UserError:

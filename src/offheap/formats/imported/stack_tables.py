@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,7 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offheap.errors import UserError
+from offheap.formats.imported import source
 from offheap.formats.imported.profile import Profile
+from offheap.recording import allowance
 from offheap.recording.model import LIVE, MALLOC, PROCESS, SERIES, Frame, Module
 
 # Rows of LIVE: 240 MB.  With more blocks, one row stands for a group of blocks.
@@ -22,12 +24,20 @@ MOST_STACKS = 2_000_000
 MOST_FRAMES = 20_000_000  # in all stacks together
 # Different ones: each takes some 400 bytes with its names.  A large JVM's profile has 100,000.
 MOST_DISTINCT_FRAMES = 1_000_000
+# Frames of one stack of a text; the deepest that one of the tools records has 500 (Valgrind).
+DEEPEST = 4096
+# Bytes in memory, with what is made of them later: a function and its place, a stack and each of its frames,
+# a stack's total at one time and its row.
+_FRAME_BYTES, _STACK_BYTES, _PLACE_BYTES, TOTAL_BYTES = 300, 300, 24, 400
+_LETTER_BYTES = 4  # of a name in any language
+# A row of LIVE, and what is in memory while the rows are made.
+_ROW_BYTES = 128
 # Seconds: between files that several threads write at once; of a series, as long as copying it may take.
 _AT_ONCE, _COPIED = 0.5, 1.0
 _LEAST = 1e-6  # between two files: their times in the tables differ
 GROUPED = (
-    f"The file counts more live blocks than {MOST_ROWS:,}: counts of blocks of one stack are kept in its "
-    "totals, and a row of the live blocks stands for several"
+    f"The file counts more live blocks than {MOST_ROWS:,}, or than OFFHEAP_READ_MEMORY allows: counts of "
+    "blocks of one stack are kept in its totals, and a row of the live blocks stands for several"
 )
 
 
@@ -57,26 +67,41 @@ class TotalsAtTime:
 
 @dataclass
 class StackTable:
-    """Distinct frames and distinct stacks; the numbers of stacks begin at 1."""
+    """Distinct frames and distinct stacks; the numbers of stacks begin at 1.
+
+    taken  bytes that they take, and what readers add with `charge`; at most `most`
+    """
 
     path: Path
     frames: dict[Frame, int] = field(default_factory=dict)
     stacks: dict[tuple[tuple[int, ...], int], int] = field(default_factory=dict)
     length: int = 0
+    taken: int = 0
+    most: int = field(default_factory=allowance.limit)
+
+    def charge(self, size: int) -> None:
+        """UserError when so many bytes more exceed the memory that reading may take."""
+        self.taken += size
+        if self.taken > self.most:
+            raise allowance.too_large(self.path)
 
     def frame(self, frame: Frame) -> int:
         """Its place in the list of frames."""
-        place = self.frames.setdefault(frame, len(self.frames))
-        if place >= MOST_DISTINCT_FRAMES:
-            raise UserError(
-                f"{self.path} has more than {MOST_DISTINCT_FRAMES:,} different functions",
-                "import a part of it",
-            )
+        place = self.frames.get(frame)
+        if place is None:
+            if len(self.frames) >= MOST_DISTINCT_FRAMES:
+                raise UserError(
+                    f"{self.path} has more than {MOST_DISTINCT_FRAMES:,} different functions",
+                    "import a part of it",
+                )
+            self.charge(_FRAME_BYTES + _LETTER_BYTES * (len(frame.name) + len(frame.file)))
+            place = self.frames[frame] = len(self.frames)
         return place
 
     def stack(self, places: Iterable[int], kind: int = MALLOC) -> int:
         """The number of a stack of places of frames, innermost first."""
-        key = (tuple(places), kind)
+        # Calls that several stacks share may have any number of frames each.
+        key = (tuple(islice(places, MOST_FRAMES + 1)), kind)
         number = self.stacks.get(key)
         if number is None:
             self.length += len(key[0])
@@ -85,12 +110,25 @@ class StackTable:
                     f"{self.path} has more than {MOST_STACKS:,} stacks, or {MOST_FRAMES:,} frames in them",
                     "import a part of it",
                 )
+            self.charge(_STACK_BYTES + _PLACE_BYTES * len(key[0]))
             number = self.stacks[key] = len(self.stacks) + 1
         return number
+
+    def at(self, time: float, totals: dict[int, Total]) -> TotalsAtTime:
+        """All that holds anything at that time, for a reader that keeps several times."""
+        self.charge(TOTAL_BYTES * len(totals))
+        return TotalsAtTime(time, totals)
 
     def of_frames(self, frames: Iterable[Frame], kind: int = MALLOC) -> int:
         """The number of a stack of frames, innermost first."""
         return self.stack(map(self.frame, frames), kind)
+
+
+def add_frame(frames: list[Frame], frame: Frame, path: Path, line: int) -> None:
+    """Appends a frame to a stack that is being read; UserError when it is deeper than DEEPEST."""
+    if len(frames) >= DEEPEST:
+        raise source.fault(path, f"line {line}", f"a stack of more than {DEEPEST:,} frames")
+    frames.append(frame)
 
 
 def profile(
@@ -157,9 +195,10 @@ def blocks(totals: dict[int, Total], first: dict[int, float]) -> tuple[NDArray[n
     )
     counts = np.array([max(1.0, round(totals[number].live_blocks)) for number in numbers])
     sizes = np.array([totals[number].live_bytes for number in numbers])
-    grouped = bool(counts.sum() > MOST_ROWS)
+    most = min(MOST_ROWS, allowance.limit() // _ROW_BYTES)
+    grouped = bool(counts.sum() > most)
     if grouped:
-        counts = np.maximum(1.0, np.floor(counts * (MOST_ROWS / counts.sum())))
+        counts = np.maximum(1.0, np.floor(counts * (most / counts.sum())))
     rows = counts.astype(np.int64)
     live = np.zeros(int(rows.sum()), LIVE)
     live["stack"] = np.repeat(np.array(numbers, np.uint32), rows)

@@ -6,6 +6,7 @@ Names of categories are an open set: every release adds some.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 _UNITS = {"": 1, "B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
@@ -76,6 +77,11 @@ class Report:
 
 def parse(text: str) -> Report | None:
     """None when tracking is off or shut down, or the text is no report: the result code is 0 then, too."""
+    return parse_lines(_lines(text))
+
+
+def parse_lines(lines: Iterable[str], with_regions: bool = True) -> Report | None:
+    """The same of lines, one of which is in memory at a time."""
     total: tuple[int, int] | None = None
     unit = 1
     categories: dict[str, Category] = {}
@@ -83,8 +89,10 @@ def parse(text: str) -> Report | None:
     counts = {"classes": 0, "thread": 0, "threads": 0}
     name = ""
     addresses = True
-    for line in text.split("\n"):
+    for line in lines:
         line = line.rstrip()
+        if not line:
+            continue
         if line.startswith(_NO_ADDRESSES):
             addresses = False
         elif match := _TOTAL.fullmatch(line):
@@ -93,7 +101,7 @@ def parse(text: str) -> Report | None:
         elif match := _CATEGORY.fullmatch(line):
             name = match[1]
             categories[name] = Category(name, _bytes(match, 2), _bytes(match, 4))
-        elif addresses and (match := _REGION.fullmatch(line)):
+        elif with_regions and addresses and (match := _REGION.fullmatch(line)):
             region = _region(match, regions)
             if region:
                 regions.append(region)
@@ -101,12 +109,21 @@ def parse(text: str) -> Report | None:
             categories[name] = _with(categories[name], line)
             if match := _COUNT.fullmatch(line):
                 counts[match[1]] = int(match[2])
-        elif line:
+        else:
             name = ""
     if total is None:
         return None
     threads = counts["thread"] or counts["threads"]
     return Report(*total, categories, regions, counts["classes"], threads, unit)
+
+
+def _lines(text: str) -> Iterator[str]:
+    """Without a list: one of short lines takes 20 times the memory of the text."""
+    at = 0
+    while (end := text.find("\n", at)) >= 0:
+        yield text[at:end]
+        at = end + 1
+    yield text[at:]
 
 
 def _with(category: Category, line: str) -> Category:

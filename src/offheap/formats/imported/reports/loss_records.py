@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
@@ -81,11 +81,6 @@ def noise() -> tuple[suppressions.Suppression, ...]:
     """The shipped list."""
     file = resources.files(__package__).joinpath("jvm_noise.supp")
     return suppressions.parse(file.read_text("utf-8"), "jvm_noise.supp")
-
-
-def numbered(text: str) -> Iterator[tuple[int, str]]:
-    """The lines of a text with their numbers, from 1."""
-    return enumerate(text.split("\n"), 1)
 
 
 def _is_allocator(frame: Frame) -> bool:

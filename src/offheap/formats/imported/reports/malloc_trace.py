@@ -21,7 +21,7 @@ from pathlib import Path
 from offheap.formats.imported import source
 from offheap.formats.imported.profile import Profile
 from offheap.formats.imported.samples import names
-from offheap.formats.imported.stack_tables import StackTable, Total, TotalsAtTime, profile, times_of
+from offheap.formats.imported.stack_tables import StackTable, Total, add_frame, profile, times_of
 from offheap.recording.model import Frame
 
 FORMAT = "sapmachine-malloctrace"
@@ -65,18 +65,20 @@ def read(files: Sequence[Path]) -> Profile:
     lacks = dict.fromkeys([*LACKS, *([lacking] if lacking else [])])
     moments = []
     for path, time in zip(files, times, strict=True):
-        text = source.text(path)
-        if "Contains every allocation done" in text:
+        totals, every = _totals(path, stacks)
+        if every:
             lacks[EVERY] = None
-        moments.append(TotalsAtTime(time, _totals(path, text, stacks)))
+        moments.append(stacks.at(time, totals))
     return profile(FORMAT, stacks, moments, lacks=list(lacks), start=start)
 
 
-def _totals(path: Path, text: str, stacks: StackTable) -> dict[int, Total]:
+def _totals(path: Path, stacks: StackTable) -> tuple[dict[int, Total], bool]:
+    """(totals by stack, whether the dump says that it has freed blocks as well)."""
     totals: dict[int, Total] = {}
     frames: list[Frame] | None = None
     amount = Total(0, 0)
-    whole = 0
+    whole = at = 0
+    every = False
 
     def close() -> None:
         if frames is not None and amount.live_bytes:
@@ -84,26 +86,27 @@ def _totals(path: Path, text: str, stacks: StackTable) -> dict[int, Total]:
             old = totals.get(number, Total(0, 0))
             totals[number] = Total(old.live_blocks + amount.live_blocks, old.live_bytes + amount.live_bytes)
 
-    for at, line in enumerate(text.split("\n"), 1):
+    for at, line in source.lines(path):
         if match := _STACK.fullmatch(line.strip()):
             close()
             frames = []
             amount = Total(_amount(path, at, match["count"]), _amount(path, at, match["bytes"]))
         elif frames is not None and (match := _FRAME.fullmatch(line.rstrip())):
-            frames.append(_frame(match["address"], match["name"].strip()))
+            add_frame(frames, _frame(match["address"], match["name"].strip()), path, at)
         elif match := _TOTAL.fullmatch(line.strip()):
             whole = int(_amount(path, at, match["bytes"]))
         elif not line.strip():
             close()
             frames = None
+        elif "Contains every allocation done" in line:
+            every = True
     close()
     if not totals and not whole:
-        last = text.count("\n") + 1
-        raise source.fault(path, f"line {last}", "the dump ends before its first stack")
+        raise source.fault(path, f"line {at}", "the dump ends before its first stack")
     rest = whole - sum(total.live_bytes for total in totals.values())
     if rest > 0:
         totals[stacks.of_frames([Frame("stacks that were not printed", "unknown")])] = Total(1.0, float(rest))
-    return totals
+    return totals, every
 
 
 def _amount(path: Path, line: int, text: str) -> float:

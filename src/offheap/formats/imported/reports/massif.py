@@ -13,7 +13,8 @@ A node is `nCHILDREN: BYTES WHAT`, indented by its depth; children are the calle
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 
 from offheap.errors import UserError
@@ -40,6 +41,7 @@ NOT_LAST = "The last snapshot ({last:.0f} s) has no stacks: the live set is that
 _SECONDS = {"ms": 1e-3, "i": 1e-9, "B": 1.0 / (1 << 20)}
 _NODE = re.compile(r"( *)n(\d{1,9}): (\d{1,18}) (.*)", re.ASCII)
 _VALUE = re.compile(r"(snapshot|time|mem_heap_B|heap_tree)=(\S{1,20})")
+_OTHER = re.compile(r"(mem_heap_B|mem_heap_extra_B|mem_stacks_B)=\d{1,20}|heap_tree=\w{1,20}")
 _BELOW = re.compile(r"in (\d+) places?, (?:all )?below massif's threshold.*", re.ASCII)
 _DEEPEST = 2048  # frames of a stack; massif's --depth is at most 200
 _LONGEST_SHOWN = 60
@@ -59,103 +61,112 @@ def read(files: Sequence[Path]) -> Profile:
         )
     path = files[0]
     stacks = StackTable(path)
-    lines = source.text(path).split("\n")
-    header = dict(line.partition(": ")[::2] for line in lines[:3])
+    lines = source.lines(path)
+    header = dict(line.partition(": ")[::2] for _, line in islice(lines, 3))
     unit = header.get("time_unit", "")
     if unit not in _SECONDS:
         raise source.fault(path, "line 3", f"time_unit is {unit[:20]!r}; ms, i and B are known")
     moments: list[TotalsAtTime] = []
-    last = 0.0
-    for snapshot in _snapshots(path, lines):
-        last = snapshot.time * _SECONDS[unit]
-        if snapshot.nodes:
-            totals = _totals(path, snapshot, stacks)
-            if (
-                moments and moments[-1].time == last
-            ):  # several snapshots of one millisecond: the last one counts
-                moments.pop()
-            moments.append(TotalsAtTime(last, totals))
+    snapshots = _Snapshots(path, stacks)
+    for tree in snapshots.trees(lines):
+        time = tree.time * _SECONDS[unit]
+        # Several snapshots of one millisecond: the last one counts.
+        if moments and moments[-1].time == time:
+            moments.pop()
+        moments.append(stacks.at(time, tree.totals))
     if not moments:
         raise source.fault(
             path,
-            f"line {len(lines)}",
+            f"line {snapshots.line}",
             "the file ends without a detailed snapshot, so that it has no stacks",
             "run massif with --detailed-freq=1",
         )
     lacks = [*LACKS, *([UNITS[unit]] if unit in UNITS else [])]
+    last = snapshots.last * _SECONDS[unit]
     if moments[-1].time < last:
         lacks.append(NOT_LAST.format(last=last, at=moments[-1].time))
     return profile(FORMAT, stacks, moments, lacks=lacks, program=header.get("cmd", ""))
 
 
-class _Snapshot:
-    def __init__(self, line: int) -> None:
-        self.line = line
-        self.time = -1  # in the unit of the file; negative: not read yet
-        self.nodes: list[tuple[int, int, int, int, str]] = []  # line, depth, children, bytes, what
+class _Snapshots:
+    """line: the last one that was read; last: the time of the last snapshot, in the unit of the file."""
+
+    def __init__(self, path: Path, stacks: StackTable) -> None:
+        self._path, self._stacks = path, stacks
+        self.line = 3
+        self.last = 0
+
+    def trees(self, lines: Iterable[tuple[int, str]]) -> Iterator[_Tree]:
+        """Those of detailed snapshots, by time; UserError for a line that massif does not write."""
+        tree: _Tree | None = None
+        for self.line, line in lines:
+            if not line or line.startswith("#"):
+                continue
+            if tree and (node := _NODE.fullmatch(line)):
+                tree.add(self.line, len(node[1]), int(node[2]), int(node[3]), node[4])
+                continue
+            value = _VALUE.fullmatch(line)
+            if value and value[1] == "snapshot":
+                if tree and tree.whole():
+                    yield tree
+                tree = _Tree(self._path, self.line, self._stacks)
+            elif value and value[1] == "time" and tree and value[2].isdigit():
+                tree.time = int(value[2])
+                if tree.time < self.last:
+                    raise self._fault("a time before that of the last snapshot")
+                self.last = tree.time
+            elif not _OTHER.fullmatch(line):
+                raise self._fault(f"not a line of massif's: {line[:_LONGEST_SHOWN]!r}")
+        if tree and tree.whole():
+            yield tree
+
+    def _fault(self, what: str) -> UserError:
+        return source.fault(self._path, f"line {self.line}", what)
 
 
-def _snapshots(path: Path, lines: list[str]) -> Iterator[_Snapshot]:
-    """By time; UserError for a line that massif does not write, and for an incomplete tree."""
-    snapshot: _Snapshot | None = None
-    before = 0
-    for number, line in enumerate(lines[3:], 4):
-        if not line or line.startswith("#"):
-            continue
-        if snapshot and (node := _NODE.fullmatch(line)):
-            snapshot.nodes.append((number, len(node[1]), int(node[2]), int(node[3]), node[4]))
-            continue
-        value = _VALUE.fullmatch(line)
-        if value and value[1] == "snapshot":
-            if snapshot:
-                yield _whole(path, snapshot)
-            snapshot = _Snapshot(number)
-        elif value and value[1] == "time" and snapshot and value[2].isdigit():
-            snapshot.time = int(value[2])
-            if snapshot.time < before:
-                raise source.fault(path, f"line {number}", "a time before that of the last snapshot")
-            before = snapshot.time
-        elif not re.fullmatch(
-            r"(mem_heap_B|mem_heap_extra_B|mem_stacks_B)=\d{1,20}|heap_tree=\w{1,20}", line
-        ):
-            raise source.fault(path, f"line {number}", f"not a line of massif's: {line[:_LONGEST_SHOWN]!r}")
-    if snapshot:
-        yield _whole(path, snapshot)
+class _Tree:
+    """The nodes of a snapshot, as they come: only the way from the root to the last one is kept.
 
+    time  in the unit of the file; negative: not read yet
+    """
 
-def _whole(path: Path, snapshot: _Snapshot) -> _Snapshot:
-    if snapshot.time < 0:
-        raise source.fault(path, f"line {snapshot.line}", "a snapshot without a time")
-    return snapshot
+    def __init__(self, path: Path, line: int, stacks: StackTable) -> None:
+        self._path, self._line, self._stacks = path, line, stacks
+        self.time = -1
+        self.totals: dict[int, Total] = {}
+        self._begun = False
+        # (places of frames, [bytes that belong to no child, children that follow])
+        self._way: list[tuple[tuple[int, ...], list[int]]] = []
 
-
-def _totals(path: Path, snapshot: _Snapshot, stacks: StackTable) -> dict[int, Total]:
-    totals: dict[int, Total] = {}
-    # The path from the root: [places of frames, bytes that belong to no child, children that follow].
-    way: list[tuple[tuple[int, ...], list[int]]] = []
-
-    def close(depth: int) -> None:
-        while len(way) > depth:
-            places, (left, awaited) = way.pop()
-            if awaited or left < 0:
-                raise source.fault(path, f"line {snapshot.line}", "the tree of this snapshot is not whole")
-            if left:
-                number = stacks.stack(places)
-                old = totals.get(number, Total(0, 0))
-                totals[number] = Total(1.0, old.live_bytes + left)
-
-    for line, depth, children, size, what in snapshot.nodes:
-        close(depth)
-        if depth != len(way) or depth > _DEEPEST or (depth == 0 and line != snapshot.nodes[0][0]):
-            raise source.fault(path, f"line {line}", "a node that is not below the one before it")
+    def add(self, line: int, depth: int, children: int, size: int, what: str) -> None:
+        self._close(depth)
+        way = self._way
+        if depth != len(way) or depth > _DEEPEST or (depth == 0 and self._begun):
+            raise source.fault(self._path, f"line {line}", "a node that is not below the one before it")
+        self._begun = True
         places: tuple[int, ...] = ()
         if depth:
-            places = (*way[-1][0], stacks.frame(_frame(what)))
+            places = (*way[-1][0], self._stacks.frame(_frame(what)))
             way[-1][1][0] -= size
             way[-1][1][1] -= 1
         way.append((places, [size, children]))
-    close(0)
-    return totals
+
+    def whole(self) -> bool:
+        """Whether there are nodes; UserError for a snapshot without a time, and for an incomplete tree."""
+        if self.time < 0:
+            raise source.fault(self._path, f"line {self._line}", "a snapshot without a time")
+        self._close(0)
+        return self._begun
+
+    def _close(self, depth: int) -> None:
+        while len(self._way) > depth:
+            places, (left, awaited) = self._way.pop()
+            if awaited or left < 0:
+                raise source.fault(self._path, f"line {self._line}", "the tree of this snapshot is not whole")
+            if left:
+                number = self._stacks.stack(places)
+                old = self.totals.get(number, Total(0, 0))
+                self.totals[number] = Total(1.0, old.live_bytes + left)
 
 
 def _frame(what: str) -> Frame:

@@ -18,10 +18,10 @@ from offheap.errors import UserError
 from offheap.formats.imported import source
 from offheap.formats.imported.profile import Profile
 from offheap.formats.imported.reports import memcheck_xml
-from offheap.formats.imported.reports.loss_records import LossRecords, numbered
-from offheap.formats.imported.reports.memcheck_xml import LossRecord
+from offheap.formats.imported.reports.loss_records import LossRecords
+from offheap.formats.imported.reports.memcheck_xml import FRAME_BYTES, LOSS_BYTES, LossRecord
 from offheap.formats.imported.reports.valgrind_frames import frame
-from offheap.formats.imported.stack_tables import StackTable, TotalsAtTime, profile, times_of
+from offheap.formats.imported.stack_tables import StackTable, add_frame, profile, times_of
 from offheap.recording.model import Frame
 
 FORMAT = "memcheck"
@@ -68,12 +68,8 @@ def read(files: Sequence[Path]) -> Profile:
     lacks = dict.fromkeys([*LACKS, *([lacking] if lacking else [])])
     moments, pid, program = [], 0, ""
     for path, time in zip(files, times, strict=True):
-        text = source.text(path)
-        reading = (
-            memcheck_xml.read(path, text)
-            if memcheck_xml.recognises(text[: source.HEAD])
-            else _text(path, text)
-        )
+        head = source.head(path).decode("utf-8", "replace")
+        reading = (memcheck_xml.read if memcheck_xml.recognises(head) else _text)(path, stacks)
         records = LossRecords(path, stacks)
         indirect = any(loss.kind == "indirectly lost" for loss in reading.losses)
         for loss in reading.losses:
@@ -85,7 +81,7 @@ def read(files: Sequence[Path]) -> Profile:
         if reading.reports > 1:
             lacks[SEVERAL.format(name=path.name, count=reading.reports)] = None
         lacks.update(dict.fromkeys(records.lacks()))
-        moments.append(TotalsAtTime(time, records.totals))
+        moments.append(stacks.at(time, records.totals))
         pid, program = reading.pid, reading.program
     return profile(FORMAT, stacks, moments, lacks=list(lacks), start=start, pid=pid, program=program)
 
@@ -95,12 +91,13 @@ def number(text: str) -> int:
     return int(re.sub(r"\D", "", text) or 0)
 
 
-def _text(path: Path, text: str) -> memcheck_xml.Reading:
+def _text(path: Path, stacks: StackTable) -> memcheck_xml.Reading:
     reading = memcheck_xml.Reading()
     loss: LossRecord | None = None
     frames: list[Frame] = []
     ended = False
-    for at, raw in numbered(text):
+    at = 0
+    for at, raw in source.lines(path):
         match = _LINE.match(raw.rstrip("\r"))
         if match is None:  # the program's own output
             continue
@@ -118,14 +115,16 @@ def _text(path: Path, text: str) -> memcheck_xml.Reading:
                 found["kind"], number(found["bytes"]), number(found["direct"] or ""), number(found["blocks"]),
                 frames, f"line {at}",
             )  # fmt: skip
+            stacks.charge(LOSS_BYTES)
             reading.losses.append(loss)
         elif loss and (shown := _FRAME.fullmatch(line)):
-            frames.append(frame(shown[1]))
+            stacks.charge(FRAME_BYTES)
+            add_frame(frames, frame(shown[1]), path, at)
         elif not line.strip():
             loss = None
     if not reading.reports:
         raise UserError(
-            f"{path}, line {text.count(chr(10)) + 1}: the log ends without a leak report (LEAK SUMMARY)",
+            f"{path}, line {at}: the log ends without a leak report (LEAK SUMMARY)",
             "run valgrind with --leak-check=full and let the program end, or ask for one: vgdb leak_check "
             "full",
         )

@@ -20,6 +20,7 @@ from xml.parsers import expat
 from offheap.errors import UserError
 from offheap.formats.imported import source
 from offheap.formats.imported.reports import valgrind_frames
+from offheap.formats.imported.stack_tables import StackTable, add_frame
 from offheap.recording.model import Frame
 
 _KINDS = {
@@ -30,6 +31,12 @@ _KINDS = {
 }
 _DIRECT = re.compile(r"\(([\d,.]{1,24}) direct")
 _DEEPEST = 64  # elements in one another; the protocol has ten
+_MOST_NAMES = 1000  # of elements and attributes, which expat keeps; the protocol has sixty
+_LONGEST_TEXT = 1 << 20  # characters of one element: as of a line
+_OF_FRAME = frozenset(["ip", "obj", "fn", "dir", "file", "line"])
+_OF_ERROR = frozenset(["kind", "text", "leakedbytes", "leakedblocks"])
+# A loss record and a frame of it in memory, in the text as well.
+LOSS_BYTES, FRAME_BYTES = 300, 250
 
 
 @dataclass(frozen=True)
@@ -60,9 +67,12 @@ def recognises(head: str) -> bool:
     return start.startswith("<?xml") and "<valgrindoutput>" in start and "memcheck" in start
 
 
-def read(path: Path, text: str) -> Reading:
-    """UserError with the line where the XML is damaged, or where it declares a document type."""
-    handler = _Handler(path)
+def read(path: Path, stacks: StackTable) -> Reading:
+    """UserError with the line where the XML is damaged, or where it declares a document type.
+
+    stacks  is charged for what is kept
+    """
+    handler = _Handler(path, stacks)
     parser = expat.ParserCreate()
     parser.buffer_text = True
     parser.StartElementHandler = handler.start
@@ -72,7 +82,10 @@ def read(path: Path, text: str) -> Reading:
     parser.StartDoctypeDeclHandler = handler.refuse
     handler.parser = parser
     try:
-        parser.Parse(text, True)
+        for part in source.parts(path, source.TIMES_TEXT):
+            data = part.data[:-1] if part.cut else part.data
+            parser.Parse(data.decode("utf-8", "replace"), False)
+        parser.Parse("", True)
     except expat.ExpatError as error:
         raise source.fault(
             path, f"line {error.lineno}", f"damaged XML ({expat.ErrorString(error.code)})"
@@ -82,8 +95,8 @@ def read(path: Path, text: str) -> Reading:
 
 
 class _Handler:
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, path: Path, stacks: StackTable) -> None:
+        self._path, self._stacks_of_all = path, stacks
         self.reading = Reading()
         self.parser: expat.XMLParserType | None = None
         self._way: list[str] = []
@@ -98,6 +111,8 @@ class _Handler:
         self._text = ""
         if len(self._way) > _DEEPEST:
             raise self._fault(f"more than {_DEEPEST} elements in one another")
+        if self.parser and len(self.parser.intern) > _MOST_NAMES:
+            raise self._fault(f"more than {_MOST_NAMES:,} names of elements")
         if name == "error":
             self._error, self._frames, self._stacks = {}, [], 0
         elif name == "frame":
@@ -106,21 +121,24 @@ class _Handler:
             self._stacks += 1
 
     def characters(self, data: str) -> None:
-        self._text += data
+        # The text of elements that are not read, such as a program's own messages, may have any length.
+        if len(self._text) < _LONGEST_TEXT:
+            self._text += data
 
     def end(self, name: str) -> None:
         parent = self._way[-2] if len(self._way) > 1 else ""
         text = self._text.strip()
-        if parent == "frame":
+        if parent == "frame" and name in _OF_FRAME:
             self._frame[name] = text
-        elif parent in ("error", "xwhat"):
+        elif parent in ("error", "xwhat") and name in _OF_ERROR:
             self._error[name] = text
         elif parent == "valgrindoutput" and name == "pid" and text.isdigit() and len(text) < 11:
             self.reading.pid = int(text)
         elif parent == "argv" and name == "exe":
             self.reading.program = text
         if name == "frame" and self._stacks == 1:
-            self._frames.append(self._named())
+            self._stacks_of_all.charge(FRAME_BYTES)
+            add_frame(self._frames, self._named(), self._path, self._line())
         elif name == "error":
             self._loss()
         self._way.pop()
@@ -149,6 +167,7 @@ class _Handler:
             size, blocks = int(self._error["leakedbytes"]), int(self._error["leakedblocks"])
         except (KeyError, ValueError):
             raise self._fault("a leak without leakedbytes and leakedblocks") from None
+        self._stacks_of_all.charge(LOSS_BYTES)
         direct = _DIRECT.search(self._error.get("text", ""))
         self.reading.losses.append(
             LossRecord(

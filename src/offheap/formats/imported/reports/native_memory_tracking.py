@@ -13,14 +13,23 @@ A file may hold several reports, one after the other, as a loop in a shell appen
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timezone
-from itertools import pairwise
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 
 from offheap.formats.imported import source
 from offheap.formats.imported.profile import Profile
-from offheap.formats.imported.stack_tables import StackTable, Total, TotalsAtTime, profile, times_of
+from offheap.formats.imported.stack_tables import (
+    TOTAL_BYTES,
+    StackTable,
+    Total,
+    TotalsAtTime,
+    profile,
+    times_of,
+)
 from offheap.jvm.texts import nmt
 from offheap.recording.model import MMAP, Frame
 from offheap.symbols.names import demangle, plain
@@ -52,6 +61,8 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\
 _UNITS = {"": 1, "B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
 _TAIL = 400  # characters before a report's heading in which its time and the PID stand
 _MOST = 1 << 56  # bytes or blocks of one category
+_MOST_FRAMES = 16  # of a call site; HotSpot prints four
+_CATEGORY_BYTES = 400  # in memory
 
 
 def recognises(head: bytes) -> bool:
@@ -69,31 +80,32 @@ def read(files: Sequence[Path]) -> Profile:
     pid = 0
     for path in files:
         modified = source.modified(path)
-        text = source.text(path)
+        text = _Text(path)
         count = 0
-        for before, report_text, line in _reports(text):
-            report = nmt.parse(report_text)
+        for before, lines in text.reports():
+            sites = _Sites(stacks, text)
+            report = nmt.parse_lines(sites.passing(lines), with_regions=False)
             if report is None:
                 continue
             count += 1
-            sites = _sites(report_text, stacks)
             if name := _impossible(report):
                 raise source.fault(
                     path,
-                    f"line {line + _line_of(name, report_text)}",
+                    f"line {sites.lines.get(name, text.line)}",
                     f"category {name} has more bytes or blocks than an address space holds",
                 )
-            found.append((_time(before), modified, _totals(report, sites, stacks)))
-            lacks[SITES if sites else NO_SITES] = None
+            totals = _totals(report, sites, stacks)
+            stacks.charge(TOTAL_BYTES * len(totals))
+            found.append((_time(before), modified, totals))
+            lacks[SITES if sites.totals else NO_SITES] = None
             if report.unit > 1:
                 lacks[ROUNDED.format(unit=f"{report.unit >> 10} KiB")] = None
             if match := _PID.search(before):
                 pid = int(match[1])
         if not count:
-            line = text.count("\n", 0, max(text.find(_HEADING), 0)) + 1
             raise source.fault(
                 path,
-                f"line {line}",
+                f"line {text.first}",
                 "no report of Native Memory Tracking, which has a line Total: reserved=..., committed=...",
                 "start the JVM with -XX:NativeMemoryTracking=summary, then jcmd PID VM.native_memory summary "
                 "scale=b",
@@ -106,13 +118,56 @@ def read(files: Sequence[Path]) -> Profile:
     return profile(FORMAT, stacks, moments, lacks=list(lacks), start=start, pid=pid)
 
 
-def _reports(text: str) -> Iterator[tuple[str, str, int]]:
-    """(the text before the heading, the report, the line of the heading) of each report of a text."""
-    pieces = text.split(_HEADING)
-    line = 1
-    for before, report in pairwise(pieces):
-        line += before.count("\n")
-        yield before[-_TAIL:], report, line
+class _Text:
+    """first: the line of the first report, 1 if there is none; line: the last one that was read."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.first = self.line = 1
+
+    def reports(self) -> Iterator[tuple[str, Iterator[str]]]:
+        """(the text before the heading, the report's lines, to be read before the next) of each report."""
+        before = ""
+        for report, pieces in groupby(self._numbered(), key=itemgetter(0)):
+            tail = _Tail()
+            lines = tail.passing(text for _, text in pieces)
+            if report:
+                yield before, lines
+            for _ in lines:  # what the reader left
+                pass
+            before = tail.text
+
+    def _numbered(self) -> Iterator[tuple[int, str]]:
+        """(number of the report, line): 0 for what stands before the first."""
+        report = 0
+        for number, line in source.lines(self._path):
+            self.line = number
+            if _HEADING not in line:
+                yield report, line
+                continue
+            first, *more = line.split(_HEADING)
+            yield report, first
+            for rest in more:
+                if not report:
+                    self.first = number
+                report += 1
+                yield report, rest
+
+
+class _Tail:
+    """The end of the lines that have passed."""
+
+    def __init__(self) -> None:
+        self._lines: deque[str] = deque(maxlen=_TAIL)
+
+    def passing(self, lines: Iterable[str]) -> Iterator[str]:
+        for line in lines:
+            self._lines.append(line[-_TAIL:])
+            yield line
+
+    @property
+    def text(self) -> str:
+        return "".join(f"{line}\n" for line in self._lines)[-_TAIL:]
 
 
 def _impossible(report: nmt.Report) -> str:
@@ -121,12 +176,6 @@ def _impossible(report: nmt.Report) -> str:
         if max(one.malloc + one.arena + one.overhead, one.malloc_count, one.mmap_committed) > _MOST:
             return one.name
     return ""
-
-
-def _line_of(category: str, report: str) -> int:
-    """The number of lines from the heading to that of a category: the last one of its name counts."""
-    places = [match.start() for match in re.finditer(rf"^- +{re.escape(category)} \(", report, re.MULTILINE)]
-    return report.count("\n", 0, places[-1]) if places else 0
 
 
 def _time(before: str) -> float:
@@ -142,23 +191,48 @@ def _time(before: str) -> float:
     return (time if time.tzinfo else time.replace(tzinfo=timezone.utc)).timestamp()
 
 
-def _sites(text: str, stacks: StackTable) -> list[tuple[str, int, Total]]:
-    """(category, stack, total) of the malloc sites of a detail report."""
-    found = []
-    frames: list[Frame] = []
-    for line in text.split("\n"):
-        if match := _FRAME.fullmatch(line.rstrip()):
-            frames.append(_frame(int(match[1], 16), match[2]))
-        elif match := _SITE.fullmatch(line.rstrip()):
-            if frames:
-                category = match[3]
-                number = stacks.of_frames([*frames, _category(category)])
-                size = int(match[1]) * _UNITS[match[2] or ""]
-                found.append((category, number, Total(float(match[4]), float(size))))
-            frames = []
-        else:
-            frames = []
-    return found
+class _Sites:
+    """What a report has beside its categories.
+
+    totals  of the malloc sites of a detail report, by category and stack
+    lines   of the categories, by name: the last one counts
+    """
+
+    def __init__(self, stacks: StackTable, text: _Text) -> None:
+        self._text = text
+        self.lines: dict[str, int] = {}
+        self.totals: dict[tuple[str, int], Total] = {}
+        self._stacks = stacks
+        self._frames: list[Frame] = []
+
+    def passing(self, lines: Iterable[str]) -> Iterator[str]:
+        """The lines of a report, once their sites are counted."""
+        for line in lines:
+            if line.startswith("-"):
+                self._stacks.charge(_CATEGORY_BYTES)
+                self.lines[line.partition(" (")[0].lstrip("- ")] = self._text.line
+            self._add(line.rstrip())
+            yield line
+
+    def _add(self, line: str) -> None:
+        if not line:
+            self._frames = []
+            return
+        if match := _FRAME.fullmatch(line):
+            if len(self._frames) < _MOST_FRAMES:
+                self._frames.append(_frame(int(match[1], 16), match[2]))
+            return
+        if self._frames and (match := _SITE.fullmatch(line)):
+            category, size = match[3], int(match[1]) * _UNITS[match[2] or ""]
+            number = self._stacks.of_frames([*self._frames, _category(category)])
+            old = self.totals.get((category, number))
+            if old is None:
+                self._stacks.charge(TOTAL_BYTES)
+                old = Total(0, 0)
+            self.totals[category, number] = Total(
+                old.live_blocks + float(match[4]), old.live_bytes + float(size)
+            )
+        self._frames = []
 
 
 def _frame(address: int, text: str) -> Frame:
@@ -172,10 +246,10 @@ def _category(name: str) -> Frame:
     return Frame(f"NMT category {name}", "jvm", "libjvm.so")
 
 
-def _totals(report: nmt.Report, sites: list[tuple[str, int, Total]], stacks: StackTable) -> dict[int, Total]:
+def _totals(report: nmt.Report, sites: _Sites, stacks: StackTable) -> dict[int, Total]:
     totals: dict[int, Total] = {}
     of_category: dict[str, list[tuple[int, Total]]] = {}
-    for name, number, total in sites:
+    for (name, number), total in sites.totals.items():
         of_category.setdefault(name, []).append((number, total))
     for category in report.categories.values():
         size = category.malloc + category.arena + category.overhead

@@ -22,9 +22,9 @@ from pathlib import Path
 from offheap.errors import UserError
 from offheap.formats.imported import source
 from offheap.formats.imported.profile import Profile
-from offheap.formats.imported.reports.loss_records import LossRecords, numbered
+from offheap.formats.imported.reports.loss_records import LossRecords
 from offheap.formats.imported.samples import names
-from offheap.formats.imported.stack_tables import StackTable, TotalsAtTime, profile, times_of
+from offheap.formats.imported.stack_tables import StackTable, add_frame, profile, times_of
 from offheap.recording.model import Frame
 
 FORMAT = "lsan"
@@ -67,15 +67,15 @@ def read(files: Sequence[Path]) -> Profile:
     moments, pid = [], 0
     for path, time in zip(files, times, strict=True):
         records = LossRecords(path, stacks)
-        pid, whole = _add(path, source.text(path), records)
+        pid, whole = _add(path, records)
         if not whole:
             lacks[CUT.format(name=path.name)] = None
         lacks.update(dict.fromkeys(records.lacks()))
-        moments.append(TotalsAtTime(time, records.totals))
+        moments.append(stacks.at(time, records.totals))
     return profile(FORMAT, stacks, moments, lacks=list(lacks), start=start, pid=pid)
 
 
-def _add(path: Path, text: str, records: LossRecords) -> tuple[int, bool]:
+def _add(path: Path, records: LossRecords) -> tuple[int, bool]:
     """(PID, whether the last report has its summary)."""
     pid, whole, seen = 0, True, False
     leak: tuple[re.Match[str], int] | None = None
@@ -87,7 +87,8 @@ def _add(path: Path, text: str, records: LossRecords) -> tuple[int, bool]:
             kind = "directly lost" if match["kind"] == "Direct" else "indirectly lost"
             records.add(kind, frames, int(match["bytes"]), int(match["blocks"]), f"line {at}")
 
-    for number, raw in numbered(text):
+    number = 0
+    for number, raw in source.lines(path):
         line = _CONTAINER_LOG.sub("", raw.rstrip("\r"))
         if header := _HEADER.search(line):
             pid, seen, whole = int(header[1]), True, False
@@ -95,7 +96,7 @@ def _add(path: Path, text: str, records: LossRecords) -> tuple[int, bool]:
             close()
             leak, frames, seen = (match, number), [], True
         elif leak and (shown := _FRAME.fullmatch(line)):
-            frames.append(_frame(line, shown))
+            add_frame(frames, _frame(line, shown), path, number)
         elif line.startswith("SUMMARY: "):
             whole = True
         elif not line.strip():
@@ -104,7 +105,7 @@ def _add(path: Path, text: str, records: LossRecords) -> tuple[int, bool]:
     close()
     if not seen:
         raise UserError(
-            f"{path}, line {text.count(chr(10)) + 1}: no report of LeakSanitizer up to the end",
+            f"{path}, line {number}: no report of LeakSanitizer up to the end",
             "run the program with -fsanitize=leak or address, and ASAN_OPTIONS=detect_leaks=1",
         )
     return pid, whole

@@ -5,18 +5,31 @@ The source of the format is github.com/google/pprof/proto/profile.proto and the 
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import chain
+from operator import add, itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from offheap.errors import UserError
-from offheap.formats import pprof_schema
 from offheap.formats.imported import source
 from offheap.formats.imported.profile import Profile
-from offheap.formats.imported.samples import names, pprof_wire
-from offheap.formats.imported.stack_tables import StackTable, Total, TotalsAtTime, profile, times_of
+from offheap.formats.imported.samples import names
+from offheap.formats.imported.samples.pprof_message import Labels, PprofMessage, varint
+from offheap.formats.imported.stack_tables import (
+    GROUPED,
+    TOTAL_BYTES,
+    StackTable,
+    Total,
+    TotalsAtTime,
+    blocks,
+    profile,
+    times_of,
+)
 from offheap.quantities import format_size
 from offheap.recording.model import Frame, Module
 
@@ -25,7 +38,12 @@ FORMAT = "pprof"
 LACKS = (
     "pprof has totals by stack, not blocks: neither births nor sizes of single blocks, so that the blocks of "
     "a stack count as equally large",
-    "pprof has no threads, no RSS, and no record of how much the values may err",
+    "pprof has no RSS, and no record of how much the values may err",
+)
+NO_THREADS = "The file has no label `thread`: which threads hold the memory is not known"
+JAVA_AS_BLOCKS = (
+    "The file has Java objects (label `kind`), which count as blocks here: without births and collections "
+    "nothing tells objects in use from garbage"
 )
 NO_ALLOCATED = "The file has no alloc_space: what was freed before is not counted"
 NO_COUNT = "The file has no count of blocks: each stack counts as one block"
@@ -56,10 +74,10 @@ _UNITS = {
 }
 _MOST = 1 << 56  # bytes or blocks of one stack: no address space holds more
 _NANO = 1e-9
-# A decoded message takes this many times the bytes of the decompressed file.
-_TIMES_MESSAGE = 16
-_STRINGS = ("type", "unit", "name", "system_name", "filename", "build_id")  # fields with indices of strings
 _KEYS = frozenset(range(1, 16))  # field numbers of the message Profile
+
+
+Pairs = dict[tuple[int, int], Total]  # by stack and thread
 
 
 class _Columns(NamedTuple):
@@ -80,10 +98,10 @@ def recognises(head: bytes) -> bool:
         return False
     at = fields = 0
     while at < len(plain) - 10 and fields < 8:
-        tag, at = pprof_wire.varint(plain, at)
+        tag, at = varint(plain, at)
         if tag >> 3 not in _KEYS or tag & 7 not in (0, 2):
             return False
-        length, at = pprof_wire.varint(plain, at)
+        length, at = varint(plain, at)
         if tag & 7 == 2:
             at += length
         fields += 1
@@ -92,51 +110,75 @@ def recognises(head: bytes) -> bool:
 
 def read(files: Sequence[Path]) -> Profile:
     """The samples of each file; their times are the files' own where all have one."""
-    messages = [(path, _message(path)) for path in files]
-    given = [message.time_nanos * _NANO for _, message in messages]
-    if not all(time > 0 for time in given):
-        given = [source.modified(path) for path in files]
-    messages = [messages[place] for place in sorted(range(len(files)), key=given.__getitem__)]
-    times, start, lacking = times_of(sorted(given))
-    stacks = StackTable(files[0])
-    lacks = dict.fromkeys([*LACKS, *([lacking] if lacking else [])])
-    moments, modules = [], {}
-    for (path, message), time in zip(messages, times, strict=True):
-        reader = _Reader(path, message, stacks)
-        moments.append(TotalsAtTime(time, reader.totals()))
+    stacks, labels = StackTable(files[0]), Labels()
+    lacks = dict.fromkeys(LACKS)
+    modules: dict[Module, None] = {}
+    found: list[tuple[float, float, Pairs]] = []  # (the time of its own or 0, the file's, totals)
+    for path in files:
+        message = PprofMessage(path, stacks)
+        reader = _Reader(message, stacks, labels)
+        pairs = reader.totals()
+        stacks.charge(TOTAL_BYTES * len(pairs))
+        found.append((message.header.time_nanos * _NANO, source.modified(path), pairs))
         lacks.update(dict.fromkeys(reader.lacks()))
         modules.update(dict.fromkeys(reader.modules))
-    return profile(FORMAT, stacks, moments, lacks=list(lacks), start=start, modules=list(modules))
+        message.release()
+    time = itemgetter(0 if all(own > 0 for own, _, _ in found) else 1)
+    found.sort(key=time)
+    times, start, lacking = times_of([time(one) for one in found])
+    first: dict[int, float] = {}
+    for at, (_, _, pairs) in zip(times, found, strict=True):
+        for stack, _ in pairs:
+            first.setdefault(stack, at)
+    live, grouped = _live_rows(found[-1][2], first)
+    told = (
+        (lacking, bool(lacking)),
+        (GROUPED, grouped),
+        (JAVA_AS_BLOCKS, labels.java),
+        (NO_THREADS, len(labels.threads) == 1),
+    )
+    made = profile(
+        FORMAT,
+        stacks,
+        (TotalsAtTime(at, _of_stacks(pairs)) for at, (_, _, pairs) in zip(times, found, strict=True)),
+        live=live,
+        lacks=[*lacks, *(sentence for sentence, is_so in told if is_so)],
+        start=start,
+        modules=list(modules),
+    )
+    return replace(made, threads=labels.threads)
 
 
-def _message(path: Path) -> Any:
-    data = source.whole(path, _TIMES_MESSAGE)
-    message = pprof_schema.profile_class()()
-    try:
-        message.ParseFromString(data)
-    except Exception as error:  # DecodeError of the installed protobuf
-        at = pprof_wire.damaged_field(data)
-        raise source.fault(
-            path, f"byte {at:#x} of {len(data):#x}", f"not a pprof profile ({error})"
-        ) from None
-    if not message.string_table:
-        raise source.fault(path, f"byte {len(data):#x}", "the file ends before its string_table")
-    if message.string_table[0]:
-        at = pprof_wire.place_of(data, "string_table", 0)
-        raise source.fault(path, f"byte {at:#x}", "the string_table does not begin with the empty string")
-    return message
+def _live_rows(pairs: Pairs, first: dict[int, float]) -> tuple[NDArray[np.void], bool]:
+    """(LIVE rows with threads, whether a row may stand for several blocks); `first`: when a stack came."""
+    held = np.array([(0, 0), *pairs], np.int64)
+    numbered = dict(enumerate(pairs.values(), 1))
+    births = {number: first[stack] for number, (stack, _) in enumerate(pairs, 1)}
+    live, grouped = blocks(numbered, births)
+    of_pair = held[live["stack"]]
+    live["stack"], live["thread"] = of_pair[:, 0], of_pair[:, 1]
+    return live, grouped
+
+
+def _of_stacks(pairs: Pairs) -> dict[int, Total]:
+    totals: dict[int, Total] = {}
+    for (stack, _), its in pairs.items():
+        known = totals.get(stack)
+        totals[stack] = Total(*map(add, known, its)) if known else its
+    return totals
 
 
 class _Reader:
-    """One file's samples as totals of stacks; every index of the file is checked."""
+    """One file's samples as totals of stacks and threads; every index of the file is checked."""
 
-    def __init__(self, path: Path, message: Any, stacks: StackTable) -> None:
-        self._path, self._message, self._stacks = path, message, stacks
-        self._strings = [value.decode("utf-8", "replace") for value in message.string_table]
-        self._functions = {one.id: one for one in message.function}
-        self._mappings = {one.id: one for one in message.mapping}
+    def __init__(self, message: PprofMessage, stacks: StackTable, labels: Labels) -> None:
+        self._message, self._stacks, self._labels = message, stacks, labels
+        self._string, self._fault = message.string, message.fault
         self._columns = self._find_columns()
-        self._locations = {one.id: self._frames(one, number) for number, one in enumerate(message.location)}
+        self._locations = {
+            one.id: tuple(map(stacks.frame, self._frames(place, number, one)))
+            for number, (place, one) in enumerate(message.locations())
+        }
         self.modules = [
             Module(
                 self._string(one.filename),
@@ -145,57 +187,49 @@ class _Reader:
                 one.memory_limit,
                 one.memory_start - one.file_offset,
             )
-            for one in message.mapping
+            for one in message.mappings.values()
             if one.memory_start < one.memory_limit < 1 << 63 and one.file_offset <= one.memory_start
         ]
 
-    def totals(self) -> dict[int, Total]:
-        columns, width = self._columns, len(self._message.sample_type)
-        sums: dict[int, list[int]] = defaultdict(lambda: [0, 0, 0, 0])
+    def totals(self) -> Pairs:
+        sums = self._sums()
+        for pair, row in sums.items():
+            if min(row) < 0 or max(row) > _MOST:
+                self._sums(pair)  # once more, to the sample that makes it so
+            if self._columns.blocks is None:
+                row[0] = int(row[1] > 0)
+        return {pair: Total(*map(float, row)) for pair, row in sums.items() if any(row)}
+
+    def _sums(self, refused: tuple[int, int] | None = None) -> dict[tuple[int, int], list[int]]:
+        columns, width = self._columns, len(self._message.header.sample_type)
+        sums: dict[tuple[int, int], list[int]] = {}
         wanted = (columns.blocks, columns.size, columns.allocated_blocks, columns.allocated_size)
         located = self._locations.__getitem__
-        for index, sample in enumerate(self._message.sample):
+        for index, (place, sample) in enumerate(self._message.samples()):
             values = sample.value
             if len(values) != width:
-                raise self._fault("sample", index, f"{len(values)} values for {width} sample types")
+                raise self._fault(place, f"sample {index}: {len(values)} values for {width} sample types")
+            kind, thread = self._labels.of(self._message, sample)
             try:
                 # A list of the numbers, not protobuf's iterator: it halves the time of a large profile.
                 places = chain.from_iterable(map(located, list(sample.location_id)))
-                row = sums[self._stacks.stack(places)]
+                pair = self._stacks.stack(places, kind), thread
             except KeyError as error:
-                raise self._fault("sample", index, f"location {error} is not in the file") from None
+                raise self._fault(place, f"sample {index}: location {error} is not in the file") from None
+            row = sums.get(pair)
+            if row is None:
+                self._stacks.charge(TOTAL_BYTES)
+                row = sums[pair] = [0, 0, 0, 0]
             for at, column in enumerate(wanted):
                 if column is not None:
                     row[at] += values[column] * columns.units[column]
-        for number, row in sums.items():
-            if min(row) < 0 or max(row) > _MOST:
-                raise self._fault(
-                    "sample",
-                    self._impossible(number),
-                    "its stack has a negative or impossible amount: is it a difference?",
-                )
-            if columns.blocks is None:
-                row[0] = int(row[1] > 0)
-        return {number: Total(*map(float, row)) for number, row in sums.items() if any(row)}
-
-    def _impossible(self, stack: int) -> int:
-        """The number of the sample with which the sum of a stack becomes impossible."""
-        columns, number = self._columns, 0
-        wanted = (columns.blocks, columns.size, columns.allocated_blocks, columns.allocated_size)
-        row = [0] * len(wanted)
-        for index, sample in enumerate(self._message.sample):
-            places = chain.from_iterable(map(self._locations.__getitem__, list(sample.location_id)))
-            if self._stacks.stack(places) != stack:
-                continue
-            number = index
-            for at, column in enumerate(wanted):
-                row[at] += 0 if column is None else sample.value[column] * columns.units[column]
-            if min(row) < 0 or max(row) > _MOST:
-                break
-        return number
+            if pair == refused and (min(row) < 0 or max(row) > _MOST):
+                what = "its stack has a negative or impossible amount: is it a difference?"
+                raise self._fault(place, f"sample {index}: {what}")
+        return sums
 
     def lacks(self) -> list[str]:
-        columns, message = self._columns, self._message
+        columns, message = self._columns, self._message.header
         sampled = message.period > 1 and self._string(message.period_type.unit) == "bytes"
         return [
             *([SAMPLED.format(interval=format_size(message.period))] if sampled else []),
@@ -205,8 +239,8 @@ class _Reader:
         ]
 
     def _find_columns(self) -> _Columns:
-        types = [self._string(one.type) for one in self._message.sample_type]
-        units = [_UNITS.get(self._string(one.unit).lower(), 0) for one in self._message.sample_type]
+        types = [self._string(one.type) for one in self._message.header.sample_type]
+        units = [_UNITS.get(self._string(one.unit).lower(), 0) for one in self._message.header.sample_type]
 
         def first(known: Sequence[str]) -> int | None:
             return next((types.index(name) for name in known if name in types), None)
@@ -220,57 +254,35 @@ class _Reader:
             # async-profiler and others name the event: take the only type whose unit is bytes.
             sized = [
                 at
-                for at, one in enumerate(self._message.sample_type)
+                for at, one in enumerate(self._message.header.sample_type)
                 if self._string(one.unit).lower() == "bytes"
             ]
             size = sized[0] if len(sized) == 1 else None
         if size is None or not units[size]:
+            values = ", ".join(types[:8]) or "none"
             raise UserError(
-                f"{self._path} is not a profile of memory: its values are {', '.join(types[:8]) or 'none'}",
+                f"{self._message.path} is not a profile of memory: its values are {values}",
                 "import one with inuse_space, such as /debug/pprof/heap",
             )
         return _Columns(size, blocks, allocated_size, allocated_blocks, units, only)
 
-    def _frames(self, location: Any, number: int) -> tuple[int, ...]:
-        """Places of the frames of a location, innermost first: all lines but the last are inlined."""
-        mapping = self._mappings.get(location.mapping_id)
+    def _frames(self, place: str, at_number: int, location: Any) -> Iterator[Frame]:
+        """Innermost first: all lines of a location but the last are inlined."""
+        mapping = self._message.mappings.get(location.mapping_id)
         path = self._string(mapping.filename) if mapping else ""
         module = path.rpartition("/")[2]
         if not location.line:
+            name = f"{location.address:#x}"
             if module and mapping and mapping.memory_start <= location.address < mapping.memory_limit:
-                offset = location.address - mapping.memory_start + mapping.file_offset
-                return (self._stacks.frame(Frame(f"{module}+{offset:#x}", "native", module)),)
-            return (self._stacks.frame(Frame(f"{location.address:#x}", "native", module)),)
-        frames = []
+                name = f"{module}+{location.address - mapping.memory_start + mapping.file_offset:#x}"
+            yield Frame(name, "native", module)
         last = len(location.line) - 1
         for at, line in enumerate(location.line):
-            function = self._functions.get(line.function_id)
+            function = self._message.functions.get(line.function_id)
             if function is None:
-                raise self._fault("location", number, f"function {line.function_id} is not in the file")
+                raise self._fault(
+                    place, f"location {at_number}: function {line.function_id} is not in the file"
+                )
             name = self._string(function.name) or self._string(function.system_name)
-            row = line.line if 0 <= line.line < 1 << 31 else 0
-            frames.append(names.frame(name, module, self._string(function.filename), row, at < last))
-        return tuple(map(self._stacks.frame, frames))
-
-    def _string(self, index: int) -> str:
-        if not 0 <= index < len(self._strings):
-            field, number = self._first_with(index)
-            raise self._fault(field, number, f"string {index} is not one of {len(self._strings)}")
-        name: str = self._strings[index]
-        return name
-
-    def _first_with(self, string: int) -> tuple[str, int]:
-        """The first message with this index of a string: its field, and its place in it."""
-        message = self._message
-        lists = {field: getattr(message, field) for field in ("sample_type", "mapping", "function")}
-        lists["period_type"] = [message.period_type]
-        return next(
-            (field, number)
-            for field, ones in lists.items()
-            for number, one in enumerate(ones)
-            if any(string == getattr(one, name, 0) for name in _STRINGS)
-        )
-
-    def _fault(self, field: str, number: int, what: str) -> UserError:
-        at = pprof_wire.place_of(source.whole(self._path, _TIMES_MESSAGE), field, number)
-        return source.fault(self._path, f"byte {at:#x}", f"{field} {number}: {what}")
+            number = line.line if 0 <= line.line < 1 << 31 else 0
+            yield names.frame(name, module, self._string(function.filename), number, at < last)
