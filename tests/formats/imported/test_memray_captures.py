@@ -30,7 +30,7 @@ OPTIONS = {
     "native": ("--native",),
 }
 # Each reading starts an interpreter, 0.25 s of CPU.
-CUTS = 6
+CUTS, CUTS_SLOW = 6, 300
 FEW = settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
@@ -136,9 +136,19 @@ def test_a_capture_of_another_version(captures: dict[str, Path], tmp_path: Path)
 @pytest.mark.parametrize("name", ["whole", "killed"])
 def test_cut_anywhere(captures: dict[str, Path], name: str, tmp_path: Path) -> None:
     """GIVEN a capture that ends at any byte THEN a profile of what is there, or one UserError."""
-    data = captures[name].read_bytes()
-    step = len(data) // CUTS + 1
-    path = tmp_path / "cut.bin"
+    cut(captures[name], CUTS, tmp_path / "cut.bin")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", OPTIONS)
+def test_cut_at_many_bytes(captures: dict[str, Path], name: str, tmp_path: Path) -> None:
+    """75 seconds of CPU for each capture."""
+    cut(captures[name], CUTS_SLOW, tmp_path / "cut.bin")
+
+
+def cut(capture: Path, cuts: int, path: Path) -> None:
+    data = capture.read_bytes()
+    step = len(data) // cuts + 1
     for end in range(seed() % step, len(data), step):
         path.write_bytes(data[:end])
         memray_capture.recognises(data[:end])
