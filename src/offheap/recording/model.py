@@ -250,6 +250,10 @@ class OwnersOverTime:
 CollectionKind = Literal["young", "concurrent", "full"]
 
 
+# Collectors whose collections take knowledge of the collector to judge, as recordings name them.
+G1, GENERATIONAL_Z = "G1", "generational ZGC"
+
+
 @dataclass(frozen=True)
 class Collections:
     """The JVM's garbage collections while the recording ran: a row is one, or several of a kind in a row.
@@ -261,7 +265,7 @@ class Collections:
     begun   seconds since the start: of the row's last collection
     ended   likewise
     counts  how many
-    collector  "G1", "generational ZGC", or "" for another one and where it is not known
+    collector  G1, GENERATIONAL_Z, or "" for another one and where it is not known
     """
 
     since: float

@@ -26,6 +26,7 @@ from offheap.jvm.counters.collection_log import CollectionLog, _Collector
 from offheap.jvm.counters.collectors import family, kind_of
 from offheap.jvm.counters.cycles import Cycles
 from offheap.jvm.listener.collection import collect
+from offheap.recording import model
 from offheap.recording.storage.reader import load
 
 SAMPLES = DATA / "hsperfdata"
@@ -61,8 +62,8 @@ def test_collectors_by_name() -> None:
 
 
 def test_families_that_judging_has_to_know() -> None:
-    assert family(["G1 young collection pauses", "G1 concurrent cycle pauses"]) == "G1"
-    assert family(["ZGC minor collection pauses", "ZGC major collection pauses"]) == "generational ZGC"
+    assert family(["G1 young collection pauses", "G1 concurrent cycle pauses"]) == model.G1
+    assert family(["ZGC minor collection pauses", "ZGC major collection pauses"]) == model.GENERATIONAL_Z
     assert family(["Z concurrent cycle pauses"]) == ""
     assert family([]) == ""
 

@@ -11,9 +11,7 @@ import re
 
 import numpy as np
 
-from offheap.recording.model import Collections, Info, Recording
-
-GENERATIONAL_Z = "generational ZGC"  # `Collections.collector`
+from offheap.recording.model import GENERATIONAL_Z, Collections, Info, Recording
 
 # Young collections after which an object is old at the latest: MaxTenuringThreshold.  ZGC chooses fewer by
 # what it finds (compute_tenuring_threshold in zGeneration.cpp), and does not tell how many.

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from offheap.analysis.statistics.estimates import Floats
 from offheap.analysis.verdicts.promotion import keeps_young_garbage, of_promoted
-from offheap.recording.model import CollectionKind, Collections, Recording
+from offheap.recording.model import G1, CollectionKind, Collections, Recording
 
 _FEWEST = 5  # sampled blocks
 CLOCK_SECONDS = 0.1  # by which the JVM's clock and the recorder's may differ
@@ -23,7 +23,6 @@ _SHARE = 0.1  # of a site's sampled live blocks: more than the blocks that it to
 # The collector only finds unreachable objects: threads that run after it free their memory.
 SETTLE_SECONDS = 1.0
 
-G1 = "G1"  # `Collections.collector`
 _PAUSES_OF_G1 = 2  # of a cycle at most: remark and cleanup
 
 Bools = NDArray[np.bool_]

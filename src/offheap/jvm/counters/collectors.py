@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-# What `Collections.collector` says of a JVM: whoever judges its collections has to know these two.
+# As recordings name them (recording/model.py, which this room does not know).
 G1, GENERATIONAL_Z = "G1", "generational ZGC"
 
 _GENERATIONAL = re.compile(r"-XX:ShenandoahGCMode=generational")

@@ -17,16 +17,13 @@ from offheap.analysis.verdicts.promotion import keeps_young_garbage, options_of
 from offheap.analysis.verdicts.survival import CLOCK_SECONDS, collections, passed
 from offheap.recording.model import CollectionKind, Info, JavaHeap, Recording
 
-# Young collections after which an object is old at the latest: MaxTenuringThreshold.  ZGC chooses fewer by
-# what it finds (compute_tenuring_threshold in zGeneration.cpp), and does not tell how many.
-_MOST_YOUNG = 15
+# Collectors that mark beside the program: each pause of a cycle is an event for the probe.
 _MARK_BESIDE = {"-XX:+UseZGC", "-XX:+UseShenandoahGC"}
 # Followed objects may take this much of the heap in use.  HotSpot's sampler errs by up to 16 % (JDK 11,
 # arrays that do not fit into a TLAB).
 _MOST_EXPLAINED = 1.25
-_ROUNDING = (
-    8 << 20
-)  # bytes: the JVM counts regions as a whole, and objects die between collection and reading
+# Bytes: the JVM counts regions as a whole, and objects die between the collection and the reading.
+_ROUNDING = 8 << 20
 _STANDARD_ERRORS = 3.0  # chance exceeds them once in 700 recordings
 
 
