@@ -76,9 +76,10 @@ bench: $(VENV)/.test jres bench-packages ## side by side with the peers, two hou
 	$(BIN)/python -m benchmarks.reading.large_imports $(BENCH_ARGS)
 
 .PHONY: bench-full
-bench-full: $(VENV)/.test jres bench-packages ## a server for 10 minutes each way, an hour recorded as one: three hours, tables of their own
+bench-full: $(VENV)/.test jres bench-packages ## a server for 10 minutes each way, an hour recorded as one, 50 million blocks (7 GB): three hours, tables of their own
 	$(BIN)/python -m benchmarks.cost.application --full --write
 	$(BIN)/python -m benchmarks.cost.footprint --hour --write
+	$(BIN)/python -m benchmarks.cost.many_blocks --write
 
 evaluate: $(VENV)/.test ## recall, false alarms and calibration of the verdicts, written to docs/evaluation.md
 	$(BIN)/python -m benchmarks.evaluation.simulated --write
