@@ -86,8 +86,8 @@ def test_profiles_wait_for_a_server_that_is_away(serve: Serve, recording: Path) 
 
 
 def spooled(folder: Path) -> list[Path]:
-    """The files in the spool, the oldest first."""
-    return sorted(folder.iterdir()) if folder.exists() else []
+    """The messages in the spool, the oldest first; a draft disappears as soon as it is whole."""
+    return sorted(folder.glob("*.message"))
 
 
 def test_a_jvm_and_its_recording_do_not_depend_on_the_server(
