@@ -20,6 +20,7 @@ OLD_JDK = 8  # no JRE of it is at PyPI; what needs one runs inside
 _PACKAGES = (
     *("ca-certificates", "python3", "python3-venv"),
     *("openjdk-8-jre-headless", "openjdk-26-jre-headless", "openjdk-27-jdk-headless"),
+    "libmimalloc3",  # a test runs beside it
 )
 _COMMANDS = ("debootstrap", "chroot", "unshare", "mount")
 # Sid is a moving target, and a mirror's copy of it may be older than its Release file allows.

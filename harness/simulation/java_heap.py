@@ -235,29 +235,47 @@ def _series(
     thinned: Floats,
 ) -> NDArray[np.void]:
     """The counters at each snapshot: allocated ones by the interval of the birth, live ones by today's."""
-    count = int(stack.max(initial=0)) + 1
+    order = np.argsort(births, kind="stable")
+    stack, code = stack[order], code[order]
+    births, gone, sizes, draw = (each[order] for each in (births, gone, sizes, draw))
+    count, today = int(stack.max(initial=0)) + 1, -1
+    # Each snapshot and stack has a cell: what was born since the snapshot before.
+    cells = np.searchsorted(times, births) * count + stack
+    most = (len(times) + 1) * count
+    allocated = {
+        column: np.bincount(cells, weight, minlength=most).reshape(-1, count).cumsum(axis=0)
+        for column, weight in _weights("allocated", sizes, -np.expm1(-sizes / intervals[code])).items()
+    }
+    samples = np.bincount(cells, minlength=most).reshape(-1, count).cumsum(axis=0)
     rows = []
     before = np.zeros(count, SERIES)
-    for time in times.tolist():
+    for index, time in enumerate(times.tolist()):
         now = np.zeros(count, SERIES)
         now["time"], now["stack"] = time, np.arange(count)
-        today = max(int(np.searchsorted(thinned, time, "right")), 0)
-        born = births <= time
-        alive = born & (gone > time) & (draw < -np.expm1(-sizes / intervals[np.maximum(code, today)]))
-        for name, chosen, interval in (
-            ("allocated", born, intervals[code[born]]),
-            ("live", alive, intervals[np.maximum(code, today)[alive]]),
-        ):
-            p, worth = -np.expm1(-sizes[chosen] / interval), sizes[chosen]
-            for amount, each in (("blocks", np.ones(len(worth))), ("bytes", worth)):
-                weights = (each / p, each**2 * (1 - p) / p**2)
-                for column, weight in zip(
-                    (f"{name}_{amount}", f"{name}_{amount}_variance"), weights, strict=True
-                ):
-                    now[column] = np.bincount(stack[chosen], weight, minlength=count)
-        now["samples"] = np.bincount(stack[born], minlength=count)
+        thinnings = int(np.searchsorted(thinned, time, "right"))
+        if thinnings != today:
+            today = thinnings
+            p = -np.expm1(-sizes / intervals[np.maximum(code, today)])
+            kept, live = draw < p, _weights("live", sizes, p)
+        born = int(np.searchsorted(births, time, "right"))
+        alive = np.flatnonzero(kept[:born] & (gone[:born] > time))
+        for column, sums in allocated.items():
+            now[column] = sums[index]
+        for column, weight in live.items():
+            now[column] = np.bincount(stack[alive], weight[alive], minlength=count)
+        now["samples"] = samples[index]
         changed = (now["samples"] != before["samples"]) | (now["live_bytes"] != before["live_bytes"])
         rows.append(now[changed])
         before = now
     joined: NDArray[np.void] = np.concatenate(rows)
     return joined
+
+
+def _weights(name: str, sizes: Floats, p: Floats) -> dict[str, Floats]:
+    """What each object adds to the columns of its site, by its probability to be sampled."""
+    return {
+        f"{name}_blocks": 1 / p,
+        f"{name}_blocks_variance": (1 - p) / p**2,
+        f"{name}_bytes": sizes / p,
+        f"{name}_bytes_variance": sizes**2 * (1 - p) / p**2,
+    }

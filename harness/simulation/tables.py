@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,12 +40,14 @@ def build(
     flat = [numbers.setdefault(frame, len(numbers)) for stack in stacks for frame in stack]
     process = np.zeros(len(times), PROCESS)
     process["time"] = times
-    for index, time in enumerate(times):
-        now = series[series["time"] <= time]
-        last = {int(stack): row for stack, row in zip(now["stack"], now, strict=True)}
-        process["live_bytes"][index] = sum(row["live_bytes"] for row in last.values())
-        process["live_blocks"][index] = sum(row["live_blocks"] for row in last.values())
-        process["allocated_bytes"][index] = sum(row["allocated_bytes"] for row in last.values())
+    rows = series[np.argsort(series["time"], kind="stable")]
+    ends = np.searchsorted(rows["time"], times, "right")
+    latest = np.zeros(len(stacks), SERIES)
+    for index, (begin, end) in enumerate(pairwise((0, *ends))):
+        latest[rows["stack"][begin:end]] = rows[begin:end]
+        process["live_bytes"][index] = latest["live_bytes"].sum()
+        process["live_blocks"][index] = latest["live_blocks"].sum()
+        process["allocated_bytes"][index] = latest["allocated_bytes"].sum()
     process["rss_bytes"] = (process["live_bytes"] + 50e6).astype(np.uint64)
     process["threads"] = 20
     return Recording(
