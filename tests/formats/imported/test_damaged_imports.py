@@ -47,9 +47,12 @@ READERS: dict[str, Reader] = {
 MORE_READERS: dict[str, Reader] = {
     "async-profiler.jfr.gz": recording,
     "async-profiler.pb.gz": pprof,
+    "memcheck-jvm.txt.gz": memcheck,
     "nmt-11-detail.txt": native_memory_tracking,
     "nmt-21-detail.txt": native_memory_tracking,
     "nmt-25-detail.txt": native_memory_tracking,
+    "nmt-8-detail.txt": native_memory_tracking,
+    "nmt-26-detail.txt": native_memory_tracking,
     "nmt-27-detail.txt": native_memory_tracking,
 }
 ALL_READERS = READERS | MORE_READERS

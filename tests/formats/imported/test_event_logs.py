@@ -173,7 +173,7 @@ def test_heaptrack_by_gzip_and_plain(tmp_path: Path) -> None:
     gzipped.write_bytes(gzip.compress(text[:200]) + gzip.compress(text[200:]))
     expected = heaptrack.read([HEAPTRACK])
     for path in (plain, gzipped):
-        assert heaptrack.recognises(path.read_bytes())
+        assert heaptrack.recognises(source.plain(path.read_bytes()))
         found = check(heaptrack.read([path]))
         assert found.series.tolist() == expected.series.tolist()
 

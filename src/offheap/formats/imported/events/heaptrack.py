@@ -51,7 +51,7 @@ _MILLI = 1e-3
 
 def recognises(head: bytes) -> bool:
     """Whether the file begins `v VERSION FORMAT`, then `X` or one of the other lines."""
-    first = source.plain(head).split(b"\n", 1)[0].split(b" ")
+    first = head.split(b"\n", 1)[0].split(b" ")
     return first[0] == b"v" and len(first) in (2, 3) and all(part.isalnum() for part in first[1:])
 
 

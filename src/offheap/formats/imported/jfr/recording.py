@@ -71,7 +71,7 @@ _VERSION = re.compile(r"(?:^|\()(\d[\w.+-]*)")
 
 def recognises(head: bytes) -> bool:
     """Whether a file begins with the header of a chunk."""
-    return source.plain(head).startswith(jfr_chunks.MAGIC)
+    return head.startswith(jfr_chunks.MAGIC)
 
 
 def read(files: Sequence[Path]) -> Profile:

@@ -33,7 +33,7 @@ _LONGEST_SHOWN = 60
 
 def recognises(head: bytes) -> bool:
     """Whether the first lines are all stacks, and one of them has more than one frame."""
-    lines = source.plain(head).split(b"\n")
+    lines = head.split(b"\n")
     whole = [line for line in (lines[:-1] or lines)[:64] if line.strip()]
     return (
         bool(whole)

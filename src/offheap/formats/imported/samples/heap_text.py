@@ -40,10 +40,9 @@ UNPRINTED = Frame("stacks that were not printed", "unknown")
 
 
 def recognises(head: bytes) -> bool:
-    plain = source.plain(head)
-    if plain.startswith(MAGIC.encode()):
-        return b"\n--- cpu" not in plain
-    return plain.startswith((b"heap_v2/", b"heap profile:"))
+    if head.startswith(MAGIC.encode()):
+        return b"\n--- cpu" not in head
+    return head.startswith((b"heap_v2/", b"heap profile:"))
 
 
 def read(files: Sequence[Path], maps: Path | None = None, perf_map: Path | None = None) -> Profile:

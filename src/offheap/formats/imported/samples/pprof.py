@@ -92,20 +92,19 @@ class _Columns(NamedTuple):
 
 
 def recognises(head: bytes) -> bool:
-    """Whether the bytes, after decompression, are fields of a Profile."""
-    plain = source.plain(head)
-    if not plain or plain[0] >> 3 not in _KEYS or plain[0] & 7 not in (0, 2):
+    """Whether the bytes are fields of a Profile."""
+    if not head or head[0] >> 3 not in _KEYS or head[0] & 7 not in (0, 2):
         return False
     at = fields = 0
-    while at < len(plain) - 10 and fields < 8:
-        tag, at = varint(plain, at)
+    while at < len(head) - 10 and fields < 8:
+        tag, at = varint(head, at)
         if tag >> 3 not in _KEYS or tag & 7 not in (0, 2):
             return False
-        length, at = varint(plain, at)
+        length, at = varint(head, at)
         if tag & 7 == 2:
             at += length
         fields += 1
-    return fields > 1 or (fields == 1 and at == len(plain))
+    return fields > 1 or (fields == 1 and at == len(head))
 
 
 def read(files: Sequence[Path]) -> Profile:
