@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gzip
 import struct
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.recordings.imported_profiles import check
+from harness.recordings.imported_profiles import SAMPLES, check, held_by
 from offheap.errors import UserError
 from offheap.formats.imported import formats
 from offheap.symbols.generated.generated_code import Code, GeneratedCode
@@ -56,6 +57,16 @@ def test_an_import_takes_the_java_names_of_a_jitdump(tmp_path: Path, name: str) 
     frames = [(profile.frames[place].name, profile.frames[place].kind) for place in profile.stacks[0]]
     assert frames == [("0x5008", "unknown"), ("java.util.zip.Inflater.init", "java"), ("Interpreter", "jvm")]
     assert any(f"names of {name}" in sentence for sentence in profile.lacks)
+
+
+def test_the_jitdump_of_perf_s_own_agent(tmp_path: Path) -> None:
+    """GIVEN jemalloc's dump of a JVM that kept 60 Inflaters WHEN libperf-jvmti.so's jitdump lies beside."""
+    for sample in (SAMPLES / "jitdump").iterdir():
+        (tmp_path / sample.stem).write_bytes(gzip.decompress(sample.read_bytes()))
+    profile = check(formats.read([tmp_path / "jeprof.31432.0.f.heap"], None, None, None))
+    _, held = held_by(profile, "java.util.zip.Inflater.init")
+    assert held == pytest.approx(429_600, rel=0.15)  # a sample each 4 KiB
+    assert "java" in {frame.kind for frame in profile.frames if frame.name.startswith("java.util.zip.")}
 
 
 def test_a_damaged_jitdump_is_told_or_read_so_far(tmp_path: Path) -> None:

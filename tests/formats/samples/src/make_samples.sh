@@ -49,6 +49,13 @@ events=$events,+jdk.ResidentSetSize#enabled=true,+jdk.ResidentSetSize#period=500
 (sleep 4; echo) | java -Xmx32m -XX:NativeMemoryTracking=summary -cp . \
   "-XX:StartFlightRecording:settings=none,filename=nmt-25.jfr,dumponexit=true,$events" Hold
 gzip -9n nmt-25.jfr
+if [ -n "$PERF_JVMTI" ]; then # libperf-jvmti.so
+  rm -rf jitdump && mkdir jitdump
+  JITDUMPDIR=$PWD LD_PRELOAD=libjemalloc.so.2 MALLOC_CONF=prof:true,prof_final:true,lg_prof_sample:12,prof_prefix:jitdump/jeprof \
+    java -agentpath:"$PERF_JVMTI" -Xcomp -XX:CompileCommand=compileonly,java.util.zip.Inflater::* \
+    -XX:CompileCommand=compileonly,Forget::* -XX:+UseSerialGC -Xmx32m -cp . Forget
+  mv .debug/jit/java-jit-*/jit-*.dump jitdump && gzip -9n jitdump/*
+fi
 [ -n "$ASYNC_PROFILER" ] || exit 0
 java -agentpath:"$ASYNC_PROFILER/libasyncProfiler.so=start,event=nativemem,nativemem=0,file=forget.jfr" -cp . Forget
 for one in "async-profiler 0" "async-profiler-sampled 4k"; do
