@@ -59,10 +59,10 @@ BENCH_ARGS ?= --write
 # Profiles per function are printed only: they are no documentation.
 PROFILE_ARGS = $(filter-out --write,$(BENCH_ARGS))
 bench: $(VENV)/.test jres bench-packages ## side by side with the peers, two hours, to docs/measurements/ (BENCH_ARGS=--quick: does it run?)
-	@echo "On two idle CPUs: malloc_pair 9 minutes, its profile 1, shared_line 2, jvm_churn 17, churn_profile 14, known_leak 3, footprint 7, application 12 and its profile 4, budget 9, recorder_cost 4, java_heap 31, start_up 1, large_imports 3; --quick: 7 in all."
+	@echo "On two idle CPUs: malloc_pair 9 minutes, its profile 1, probe_builds 3, jvm_churn 17, churn_profile 14, known_leak 3, footprint 7, application 12 and its profile 4, budget 9, recorder_cost 4, java_heap 31, start_up 1, large_imports 3; --quick: 7 in all."
 	$(BIN)/python -m benchmarks.cost.malloc_pair $(BENCH_ARGS)
 	$(BIN)/python -m benchmarks.cost.pair_profile $(PROFILE_ARGS)
-	$(BIN)/python -m benchmarks.cost.shared_line $(BENCH_ARGS)
+	$(BIN)/python -m benchmarks.cost.probe_builds $(BENCH_ARGS)
 	$(BIN)/python -m benchmarks.cost.jvm_churn $(BENCH_ARGS)
 	$(BIN)/python -m benchmarks.cost.churn_profile $(PROFILE_ARGS)
 	$(BIN)/python -m benchmarks.accuracy.known_leak $(BENCH_ARGS)

@@ -19,6 +19,7 @@
 #ifndef OFFHEAP_USDT_H
 #define OFFHEAP_USDT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "platform/compiler.h"
@@ -35,7 +36,11 @@
     __attribute__((section(".probes"), used, visibility("hidden"))) volatile uint16_t name##_semaphore = 0
 #define USDT_DECLARE(name) extern __attribute__((visibility("hidden"))) volatile uint16_t name##_semaphore
 /* Does anybody trace?  Costs one load of memory that only the kernel writes to. */
+#ifdef NO_TRACEPOINTS /* benchmarks/cost/probe_builds.py measures what this load costs */
+#define USDT_TRACED(name) false
+#else
 #define USDT_TRACED(name) unlikely(name##_semaphore != 0)
+#endif
 
 /* The nop of `provider`:`name`, and its note.  Use it once in the source, in a function that is never inlined, so that
  * there is one note. */

@@ -33,7 +33,7 @@
 #include "platform/compiler.h"
 
 #ifdef SHARE_A_LINE
-/* benchmarks/cost/shared_line.py measures what the fast path must not do: write to a cache line that threads share. */
+/* benchmarks/cost/probe_builds.py measures what the fast path must not do: write to a cache line that threads share. */
 extern _Atomic uint64_t sampler_shared __attribute__((visibility("hidden")));
 #define SAMPLER_SHARE() ((void)atomic_fetch_add_explicit(&sampler_shared, 1, memory_order_relaxed))
 #else

@@ -188,12 +188,14 @@ def every_churn() -> None:
     assert all(float(figure.replace(",", "")) > 0 for _, *figures in rows for figure in figures)
 
 
-def a_line_that_all_threads_share() -> None:
-    rows = re.findall(r"^\| (offheap [^|]+) \|(.+)\|$", bench("cost.shared_line"), re.M)
+def builds_of_the_probe() -> None:
+    rows = re.findall(r"^\| (offheap [^|]+) \|(.+)\|$", bench("cost.probe_builds"), re.M)
     assert [name for name, _ in rows] == [
         "offheap 512 KiB",
-        "offheap exact",
+        "offheap 512 KiB without tracepoints",
         "offheap 512 KiB that shares a line",
+        "offheap exact",
+        "offheap exact without tracepoints",
     ]
     assert all(float(cell.split()[0]) > 0 for _, cells in rows for cell in cells.split("|"))
 
@@ -224,7 +226,7 @@ def cost_of_the_recorder() -> None:
             cost_of_the_recorder,
             every_pair,
             every_churn,
-            a_line_that_all_threads_share,
+            builds_of_the_probe,
         ]
     ),
     ids=lambda measured: measured.__name__,
