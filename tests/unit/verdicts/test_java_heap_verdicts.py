@@ -22,6 +22,7 @@ from harness.simulation import (
 )
 from offheap.analysis.gate.gate import Limits, gate
 from offheap.analysis.java_heap.java_ranking import java_ranking
+from offheap.analysis.java_heap.report import report
 from offheap.analysis.leaks.conclusion import conclude
 from offheap.analysis.leaks.results import Suspect
 from offheap.recording.model import CollectionKind, Recording
@@ -146,6 +147,25 @@ def test_growth_that_may_be_garbage_does_not_fail_the_gate() -> None:
         assert outcomes["young", Churn] == outcomes["young", Leak] == "cannot tell"
         assert outcomes["asked for", Churn] != "failed"
         assert outcomes["asked for", Leak] == "failed", seed
+
+
+@pytest.mark.parametrize("behaviour", HEALTHY)
+def test_an_early_collection_of_the_whole_heap_does_not_show_a_leak(behaviour: str) -> None:
+    """Metaspace that fills at the start runs one; then only young collections run."""
+    for seed in range(HEALTHY_RUNS):
+        ran: Ran = [*young(120, seed), (5.0 + 7.0 * seed, "full")]
+        found = subject(recorded(*HEALTHY[behaviour](), ran=ran, duration=120, seed=seed))
+        assert found.verdict != "leak", (seed, found.confidence, found.why)
+        assert found.waits_for_gc or found.verdict != "growing", (seed, found.why)
+
+
+def test_what_an_early_collection_does_not_show_is_told() -> None:
+    recording = recorded(Leak(RATE, SIZE), ran=[*young(120, 1), (50.0, "full")], duration=120, seed=1)
+    found = subject(recording)
+    assert (found.verdict, found.waits_for_gc) == ("growing", True)
+    heap = report(recording)
+    assert heap
+    assert any("no collection of the whole heap ran in the last 1 min" in one for one in heap.coverage)
 
 
 def test_a_leak_says_what_shows_its_holder() -> None:

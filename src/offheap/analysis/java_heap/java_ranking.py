@@ -30,7 +30,7 @@ from offheap.analysis.verdicts.site_history import Histories, histories
 from offheap.analysis.verdicts.site_verdicts import judge
 from offheap.analysis.verdicts.survivor_layer import LIKELY
 from offheap.analysis.verdicts.verdict_reasons import Judgements, Reason
-from offheap.quantities import format_size
+from offheap.quantities import format_duration, format_size
 from offheap.recording.model import Frame, Recording
 
 Bools = NDArray[np.bool_]
@@ -88,7 +88,8 @@ def without_objects(recording: Recording) -> Recording:
 def _by_whole_heap(java: Recording, grouping: Grouping, known: Ran) -> tuple[Bools, Floats]:
     """By site, whether it leaks by what survived collections of the whole heap, and how sure that is.
 
-    If the last collection was of the whole heap, its survivors decide alone.  If kinds are unknown, a leak
+    If the last collection was of the whole heap, its survivors decide alone.  An early one does not count:
+    sessions of a minute look like a leak at a collection after half a minute.  If kinds are unknown, a leak
     may be garbage that waits.
     """
     count, last = len(grouping.members), known.last_whole
@@ -96,7 +97,7 @@ def _by_whole_heap(java: Recording, grouping: Grouping, known: Ran) -> tuple[Boo
         return np.ones(count, np.bool_), np.full(count, DOUBTED)
     if last >= known.last:
         return np.ones(count, np.bool_), np.ones(count)
-    if last <= 0:
+    if not known.whole_lately:
         return np.zeros(count, np.bool_), np.ones(count)
     then = as_of(java, last)
     history = settled_histories(then, grouping, known)
@@ -186,9 +187,13 @@ class JavaRanking(Ranking):
             return True, "which collections ran is not known: one of the whole heap might still free it"
         if Reason(self._judgements.seen[number]) == Reason.UNCOLLECTED:
             return True, ""
-        last = ran.last_whole
-        if last is None or last <= 0:
+        if (ran.last_whole or 0.0) <= 0:
             return True, "it survived young collections only: one of the whole heap might still free it"
+        if not ran.whole_lately:
+            since = format_duration(ran.last - (ran.last_whole or 0.0))
+            return True, (
+                f"only young collections ran in the last {since}: one of the whole heap might still free it"
+            )
         return False, "it survived a collection of the whole heap"
 
     def _next(self, number: int, stack: Sequence[Frame], waits: bool) -> str:

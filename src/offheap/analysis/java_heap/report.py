@@ -8,7 +8,7 @@ from offheap.analysis.java_heap.java_ranking import java_ranking, without_object
 from offheap.analysis.java_heap.over_time import after_collections
 from offheap.analysis.java_heap.results import JavaHeapReport
 from offheap.analysis.java_heap.settled.last_collection import Ran, lacking, ran
-from offheap.quantities import format_count, format_size
+from offheap.quantities import format_count, format_duration, format_size
 from offheap.recording.model import JavaHeap, Recording
 
 _FROM_THE_START = 3.0  # seconds of a process's life: a recording that begins later knows no older object
@@ -76,6 +76,12 @@ def _coverage(recording: Recording, heap: JavaHeap, known: Ran) -> tuple[str, ..
         said.append("the kinds of collections are not known: garbage of the old generation may count as live")
     elif (known.last_whole or 0) <= 0:
         said.append("no collection of the whole heap ran: garbage of the old generation counts as live")
+    elif not known.whole_lately:
+        since = format_duration(known.last - (known.last_whole or 0.0))
+        said.append(
+            f"no collection of the whole heap ran in the last {since}: later garbage of the old generation "
+            "counts as live"
+        )
     if lacks_counters(recording):
         said.append(
             "the heap in use is not known, so nothing is compared with it: the recording has no performance "
