@@ -191,6 +191,9 @@ def test_why_is_about_what_grew() -> None:
     alone = verdict(over(java_heap=60 + wander(rng, 60, 0.8, 8)))
     assert alone.kind == "cannot tell yet"
     assert "may have grown by up to" in alone.why
+    # A longer watch alone would see more pages, not less garbage.
+    assert "too few collections of the old generation" in alone.why
+    assert any("GC.run 4 times" in command for command in alone.next)
 
 
 def test_buffers_that_threads_hold_are_direct_buffers() -> None:

@@ -11,7 +11,7 @@ from offheap.analysis.owners import heap_collections, warm_up
 from offheap.analysis.owners.growth import ALLOCATOR, DIRECT_BUFFERS, Candidate, growth, material, standings
 from offheap.analysis.owners.results import Grown, Kind, OwnersGrowth, WhereVerdict
 from offheap.analysis.statistics.estimate import Estimate
-from offheap.analysis.statistics.trend import JUDGED, seconds_needed, times_longer
+from offheap.analysis.statistics.trend import JUDGED, Trend, seconds_needed, times_longer
 from offheap.analysis.verdicts.power import DEFAULT_LIMIT
 from offheap.quantities import PER_SECOND, format_duration, format_size, round_up_seconds
 from offheap.recording.model import OwnersOverTime
@@ -237,9 +237,10 @@ def _undecided(over: OwnersOverTime, one: Candidate, pid: str, seconds: float) -
         return _collecting(
             _open(f"{grew}, {why}", pid, seconds * max(longer, _LONGER)), pid, "half-way through it"
         )
-    if one.state == "unjudged":
+    # The pages of the Java heap show growth and garbage alike, however long the watch.
+    if one.state == "unjudged" or (one.kind == "java-heap" and one.state == "open" and one.trend is one.rss):
         name = name.replace(", as collections leave it,", "")
-        grew = f"{name} grew by {_rate(one.rss.rate)}"
+        grew = _grew(name, one.rss)
         if one.kind == "native-mmap":
             return _open(
                 f"memory without a known owner grew by {_rate(one.rss.rate)}: it may be metaspace",
@@ -270,10 +271,14 @@ def _undecided(over: OwnersOverTime, one: Candidate, pid: str, seconds: float) -
             pid,
             seconds * _LONGER,
         )
-    if one.trend.rate.low <= 0:
-        most = PER_SECOND.format(max(one.trend.rate.high, 0.0))
-        grew = f"{name} may have grown by up to {most} over the last {format_duration(one.trend.seconds)}"
-    return _open(f"{grew}: too uncertain", pid, seconds_needed(one.trend))
+    return _open(f"{_grew(name, one.trend)}: too uncertain", pid, seconds_needed(one.trend))
+
+
+def _grew(name: str, trend: Trend) -> str:
+    if trend.rate.low > 0:
+        return f"{name} grew by {_rate(trend.rate)}"
+    most = PER_SECOND.format(max(trend.rate.high, 0.0))
+    return f"{name} may have grown by up to {most} over the last {format_duration(trend.seconds)}"
 
 
 def _name(over: OwnersOverTime, one: Candidate) -> str:
