@@ -6,18 +6,21 @@ These are two independent estimates of one quantity: if they disagree, one of th
 The estimate may be lower.  A recording does not know objects from before its start.  The heap in use also has
 memory that no sample finds: objects that are younger than the start of the collection, the rest of regions
 and buffers that HotSpot fills with dummy arrays, archived objects, mirrors and interned strings that HotSpot
-itself makes, garbage in regions that G1 did not choose.  ZGC counts last as it begins to move objects: with
-the garbage beside them, and with all of each page (zServiceability.cpp, JDK 11 to 25).
+itself makes.  ZGC counts last as it begins to move objects: with the garbage beside them, and with all of
+each page (zServiceability.cpp, JDK 11 to 25).  Shenandoah, and G1 after a concurrent cycle, free the regions
+that they choose; garbage in the others is in use and at no followed object.
 """
 
 from __future__ import annotations
+
+import numpy as np
 
 from offheap.analysis.java_heap.results import Books
 from offheap.analysis.java_heap.settled.last_collection import Ran, heap_after
 from offheap.analysis.statistics.estimate import Estimate
 from offheap.analysis.verdicts.promotion import options_of
 from offheap.quantities import format_size
-from offheap.recording.model import Recording
+from offheap.recording.model import G1, Recording
 
 SOURCE = "hsperfdata"
 # Bytes of the JVM's own objects after its start: archived ones, mirrors, interned strings, those of class
@@ -51,9 +54,24 @@ def _compare(recording: Recording, estimate: Estimate, heap: float) -> tuple[boo
         if estimate.high >= heap:
             return True, "the estimate is that within its interval"
         return True, "the rest is older than the recording, or the JVM's own"
-    if "-XX:+UseZGC" in options_of(recording.info):
-        return True, "the rest is the JVM's own, or garbage beside objects that ZGC had yet to move"
+    if garbage := _counted_garbage(recording):
+        return True, f"the rest is the JVM's own, or garbage {garbage}"
     if estimate.high < heap * (1 - _FILLERS) - _OF_THE_JVM:
         less = format_size(heap - estimate.high)
         return False, f"{less} of the heap in use at least is at no sampled object, more than the JVM's own"
     return True, "the rest is the JVM's own, or within the interval"
+
+
+def _counted_garbage(recording: Recording) -> str:
+    """Where the garbage is that the heap in use has beside the survivors; "" if it has little."""
+    options, known = options_of(recording.info), recording.collections
+    if "-XX:+UseZGC" in options:
+        return "beside objects that ZGC had yet to move"
+    if "-XX:+UseShenandoahGC" in options:
+        return "in regions that Shenandoah did not choose"
+    if known is not None and known.collector == G1:
+        order = np.argsort(known.ended, kind="stable")
+        whole = [kind for kind in (known.kinds[row] for row in order.tolist()) if kind != "young"]
+        if whole and whole[-1] == "concurrent":
+            return "in regions that G1 had yet to choose"
+    return ""
