@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from harness.paths import ROOT
 from harness.simulation import (
     Cache,
@@ -18,8 +20,11 @@ from harness.simulation import (
     inflater,
     native_stack,
 )
+from harness.simulation.stacks import java, jvm
 from offheap.analysis.leaks.answer import answer
+from offheap.analysis.leaks.conclusion import conclude
 from offheap.analysis.leaks.leaks import ranking, suspects
+from offheap.recording.model import Frame
 
 APPLICATION = inflater("com.example.Shop.serve", "com.example.Main.main")
 TREE = native_stack("std::__1::__tree<int>::__emplace(int const&)", "observer::remember(long)")
@@ -55,6 +60,30 @@ def test_the_jvms_own_growth_ranks_below_the_applications() -> None:
     first, second = suspects(process.record())
     assert (first.blamed.kind, second.blamed.kind) == ("java", "jvm")
     assert first.growth_bytes_per_second.estimate < second.growth_bytes_per_second.estimate
+
+
+@pytest.mark.parametrize(
+    "commits",
+    [
+        "HeapRegionManager::expand_and_allocate_humongous(unsigned int)",
+        "G1HeapRegionManager::expand_exact(unsigned int, unsigned int, WorkerThreads*)",
+        "ZPhysicalMemoryManager::map(ZVirtualMemory const&, unsigned int) const",
+        "ShenandoahHeapRegion::do_commit()",
+        "PSVirtualSpace::expand_by(unsigned long)",
+    ],
+)
+@pytest.mark.parametrize("thread", ["java", "jvm"])
+def test_pages_of_the_java_heap_are_no_suspect(commits: str, thread: str) -> None:
+    """The thread whose object does not fit commits them, so the stack has the application's frames."""
+    process = Process(20, 5)
+    inner = (Frame("mmap", "native", ""), jvm("os::commit_memory(char*, unsigned long, bool)"), jvm(commits))
+    outer = (java("com.example.Scans.scan", 20), java("java.lang.Thread.run", 840))
+    process.add((*inner, *(outer if thread == "java" else (jvm("VMThread::run()"),))), Leak(400, 40_000))
+    ranked = ranking(process.record())
+    (found,) = ranked
+    assert found.verdict == "steady"
+    assert "pages of the Java heap" in found.why
+    assert conclude(ranked).rank is None
 
 
 def test_an_empty_recording_has_no_suspects() -> None:

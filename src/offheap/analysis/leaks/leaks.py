@@ -39,6 +39,7 @@ from offheap.analysis.verdicts.verdict_reasons import (
     Judgements,
     Reason,
     Verdict,
+    of_java_heap,
     without_births,
 )
 from offheap.quantities import PER_MINUTE, RateUnit, rate_unit
@@ -92,6 +93,7 @@ def ranking(
     survived = None if asked else survival(recording, sites.grouping.of_stack, len(sites))
     seen = collected(recording, sites, history, survived, below=wanted.below, owned=wanted.owned)
     judgements = judge(sites, history, wanted.by_jvm, wanted.on_jvm_threads, seen, age=age)
+    judgements = of_java_heap(judgements, wanted.java_heap)
     if not recording.info.births:
         judgements = without_births(judgements)
     if settle:

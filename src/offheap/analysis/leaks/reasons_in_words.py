@@ -89,6 +89,8 @@ def why(judged: Judgements, sites: SiteTable, number: int, unit: RateUnit, thing
             return f"live bytes grow by {rate}, but chance or a start-up can explain that: {amounts}"
         case Reason.JVM_KEEPS_LITTLE:
             return f"the JVM's own, growing by {rate}, no more than compiled code needs: {amounts}"
+        case Reason.JAVA_HEAP:
+            return f"pages of the Java heap, which the JVM commits up to its bound: {amounts}"
         case Reason.UNCOLLECTED:
             return f"live bytes grow by {rate}, but no collection ran that could have freed it: {amounts}"
         case Reason.NO_COLLECTION:

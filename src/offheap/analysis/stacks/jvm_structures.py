@@ -15,6 +15,12 @@ from offheap.recording.model import Frame
 
 # The caller has to delete these: JNI's specification, chapter 4, "Global References".
 _HANDLES = re.compile(r"jni_New(?:Weak)?GlobalRef\b|JNIHandles::make_(?:weak_)?global\b|JvmtiEnv::SetTag\b")
+# Each collector's functions that commit the Java heap and the tables beside it (JDK 11 to 27).  A thread
+# whose object does not fit calls them, too, so the stack may have Java frames.
+_JAVA_HEAP = re.compile(
+    r"(?:G1)?HeapRegionManager::|G1PageBasedVirtualSpace::|ShenandoahHeapRegion::|ShenandoahHeap::commit_"
+    r"|ZPhysicalMemory(?:Manager|Backing)::|PSVirtualSpace::expand_|(?:Card|Tenured|DefNew)Generation::expand"
+)
 _NAMES: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"jni_NewGlobalRef\b|JNIHandles::make_global\b"), "JNI global references"),
     (re.compile(r"jni_NewWeakGlobalRef\b|JNIHandles::make_weak_global\b"), "JNI weak global references"),
@@ -36,6 +42,16 @@ _NAMES: tuple[tuple[re.Pattern[str], str], ...] = (
 def is_handle(stack: Sequence[Frame]) -> bool:
     """Whether the application asked for a structure that stays until the application gives it back."""
     return any(frame.kind == "jvm" and _HANDLES.match(frame.name) for frame in stack)
+
+
+def is_java_heap(stack: Sequence[Frame]) -> bool:
+    """Whether the JVM commits pages of the Java heap: what fills them is in no native block."""
+    for frame in stack:
+        if frame.kind == "java":
+            break
+        if frame.kind == "jvm" and _JAVA_HEAP.match(frame.name):
+            return True
+    return False
 
 
 def name(stack: Sequence[Frame]) -> str:

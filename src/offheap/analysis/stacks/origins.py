@@ -24,12 +24,14 @@ class Origins:
 
     by_jvm   HotSpot wanted the memory for itself: no handle of the application (`jvm_structures`)
     on_jvm_threads  as `by_jvm`, without a request of a Java method
+    java_heap  as `by_jvm`, pages of the Java heap
     owned    a Java object of the JDK owns the memory
     below    a Java object may own the memory
     """
 
     by_jvm: Bools
     on_jvm_threads: Bools
+    java_heap: Bools
     owned: Bools
     below: Bools
 
@@ -57,6 +59,7 @@ def origins(recording: Recording, stacks: NDArray[np.int64]) -> Origins:
     return Origins(
         by_jvm=by_jvm,
         on_jvm_threads=by_jvm & ~has_java,
+        java_heap=ask(jvm_structures.is_java_heap, by_jvm),
         owned=(owned := ask(frames.owned_by_object, has.any(owner) & ~by_jvm)),
         below=owned | (~hotspot & (has_java | has.any(named_java))),
     )

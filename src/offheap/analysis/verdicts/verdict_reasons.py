@@ -42,6 +42,7 @@ class Reason(IntEnum):
     SOME_SURVIVES = 21
     NO_COLLECTION = 22
     BIRTHS_UNKNOWN = 23
+    JAVA_HEAP = 24
 
 
 VERDICTS: dict[Reason, Verdict] = {
@@ -69,6 +70,7 @@ VERDICTS: dict[Reason, Verdict] = {
     Reason.SOME_SURVIVES: "growing",
     Reason.NO_COLLECTION: "cannot tell yet",
     Reason.BIRTHS_UNKNOWN: "growing",
+    Reason.JAVA_HEAP: "steady",
 }
 
 
@@ -95,6 +97,16 @@ class Judgements:
     passed: Estimates  # live bytes that have met a collection, for a site that frees at collections
     bound: Floats  # live bytes at the end of births, if births go on falling; else infinite
     may_fill: Bools  # looks like a leak, but a cache that fills looks the same
+
+
+def of_java_heap(judged: Judgements, pages: Bools) -> Judgements:
+    """The judgements without suspects among the JVM's pages of the Java heap; `pages`: by site.
+
+    The JVM commits them in a straight line up to -Xmx, whatever the program keeps.
+    """
+    grows = np.isin(judged.reason, [reason for reason, one in VERDICTS.items() if one in ("leak", "growing")])
+    reason = np.where(pages & grows, Reason.JAVA_HEAP, judged.reason)
+    return replace(judged, reason=reason, seen=reason)
 
 
 def without_births(judged: Judgements) -> Judgements:
