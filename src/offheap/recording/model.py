@@ -278,7 +278,8 @@ class Collections:
 
 @dataclass(frozen=True)
 class HeapInUse:
-    """The Java heap in use after collections, as the JVM counts it; without eden, which a collection empties.
+    """The Java heap in use after collections, as the JVM counts it; without eden, which a collection empties,
+    but with it after a full collection that filled the old generation (Serial, Parallel).
 
     times  seconds since the start, ascending: soon after a collection ended, 0.2 s later at most
     """

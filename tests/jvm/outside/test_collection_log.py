@@ -202,10 +202,11 @@ class Counters:
 
     def __init__(self) -> None:
         self.count, self.entry, self.exit, self.used = 3, 1.0, 1.5, 1 << 20
+        self.eden, self.room = 3 << 20, 64 << 20
 
     def read(self, place: int, size: int) -> bytes:
-        values = (self.count, int(self.entry * 1e9), int(self.exit * 1e9), self.used)
-        return struct.pack("<4q", *values)[place : place + size]
+        values = (self.count, int(self.entry * 1e9), int(self.exit * 1e9), self.used, self.eden, self.room)
+        return struct.pack("<6q", *values)[place : place + size]
 
     def close(self) -> None:
         pass
@@ -223,8 +224,47 @@ def following(counters: Counters) -> CollectionLog:
     log = CollectionLog(1)
     log._source = counters  # type: ignore[assignment]
     log._collectors = [_Collector("full", counters.count, 0, 8, 16, None)]
-    log._spaces, log._size, log._frequency, log._vm_began = [24], 32, 1_000_000_000, 1e-9
+    log._spaces, log._size, log._frequency, log._vm_began = [24], 48, 1_000_000_000, 1e-9
+    log._eden, log._old = [32], [(24, 40)]
     return log
+
+
+def collected(counters: Counters, log: CollectionLog) -> int:
+    """The heap in use after one more collection."""
+    log.poll()
+    counters.count += 1
+    counters.entry = counters.exit = time.monotonic()
+    log.poll()
+    ((_, used),) = log.take_heaps()
+    return used
+
+
+def test_what_a_full_collection_leaves_in_eden_counts(counters: Counters) -> None:
+    """Objects stay there where the old generation has no room for them, as before an OutOfMemoryError."""
+    log = following(counters)
+    assert collected(counters, log) == counters.used
+    counters.used = 63 << 20
+    assert collected(counters, log) == counters.used + counters.eden
+    log._collectors[0].kind = "young"
+    assert collected(counters, log) == counters.used
+
+
+def test_of_collections_that_follow_at_once_those_that_ended_are_rows(counters: Counters) -> None:
+    """Before an OutOfMemoryError hardly a poll finds no collection that runs."""
+    log = following(counters)
+    log.poll()
+    first = time.monotonic()
+    for _ in range(3):
+        counters.count += 1
+        counters.entry = time.monotonic()
+        log.poll()
+        counters.exit = time.monotonic()
+    rows = log.take()
+    assert [(kind, count) for kind, _, _, count in rows] == [("full", 1), ("full", 1)]
+    for _, began, ended, _ in rows:
+        assert first - 0.1 <= began <= ended <= time.monotonic()
+    log.poll()
+    assert sum(count for _, _, _, count in log.take()) == 1
 
 
 def test_a_collection_is_a_row_once_it_has_ended(counters: Counters) -> None:

@@ -10,8 +10,10 @@ concurrent  the whole heap, while the program runs: a cycle of ZGC or Shenandoah
 full        the whole heap, while the program is stopped; a cycle of a generational collector over all of it
 
 The same file tells the heap in use at the end of a collection: survivors and the old generation, or all of
-a heap without generations.  That is read at the first poll that finds all collectors at rest; ZGC and
-Shenandoah, which rest between the parts of a cycle, name the cause of a collection for as long as it runs.
+a heap without generations.  A full collection that fills the old generation leaves objects in eden: then eden
+counts, with what the program has allocated there since.  The heap is read at the first poll that finds all
+collectors at rest; ZGC and Shenandoah, which rest between the parts of a cycle, name the cause of a
+collection for as long as it runs.
 """
 
 from __future__ import annotations
@@ -34,6 +36,7 @@ _RETRY_SECONDS = 1.0  # a JVM that starts up has not published its collectors ye
 _TRIES = 20  # after which the program counts as one that publishes none
 _MOST_ROWS = 8  # of one kind, kept between two calls of `take`: a JVM may collect a hundred times a second
 _MOST_HEAPS = 64  # readings of the heap, kept likewise
+_FULL = 0.9  # share of the old generation: with more in use, large objects may find no room there
 _CLOCK_SECONDS = 0.1  # by which the JVM's clock and this process's may differ
 _COLLECTOR = re.compile(r"sun\.gc\.collector\.(\d+)\.invocations", re.ASCII)
 _CAUSES = ("sun.gc.cause", "sun.gc.lastCause")
@@ -74,9 +77,12 @@ class CollectionLog:
         self._polled = time.monotonic()
         self._rows: list[Row] = []
         self._spaces: list[int] = []  # offsets in the file
+        self._eden: list[int] = []  # likewise, where objects may be left
+        self._old: list[tuple[int, int]] = []  # likewise, in use and capacity
         self._causes: list[int] = []  # likewise: of the present and of the last one; [] without cycles
         self._first, self._size = 0, 0  # of the bytes that hold all counters
         self._collected = False  # since the heap was read
+        self._full = False  # likewise: over the whole heap while the program stood still
         self._heaps: list[tuple[float, int]] = []
         self.known_since: float | None = None
         self.collector = ""  # as of collectors.family
@@ -143,10 +149,18 @@ class CollectionLog:
         self._collectors, self._order = [one for one, _ in collectors], performance.order
         self.collector = family(name for _, name in collectors)
         self._spaces = [performance.places[name] for name in gauges.spaces(performance)]
+        eden, old, capacity = gauges.left_in_eden(performance)
+        self._eden = [performance.places[name] for name in eden]
+        self._old = [
+            (performance.places[used], performance.places[most])
+            for used, most in zip(old, capacity, strict=True)
+        ]
         cycles = any(each.cycles for each in self._collectors)
         self._causes = [performance.places[name] for name in _CAUSES if cycles and name in performance.places]
         places = [
             *self._spaces,
+            *self._eden,
+            *(place for pair in self._old for place in pair),
             *self._causes,
             *(place for each in self._collectors for place in each.places),
         ]
@@ -199,6 +213,12 @@ class CollectionLog:
         earliest = self._polled if collector.unseen is None else collector.unseen
         if end < entry and collector.cycles is None:
             # HotSpot counts a collection as it begins: this one is a row once it has ended.
+            before = count - 1 - collector.count
+            if before > 0:
+                # Where collections follow each other at once, hardly a poll finds none that runs.
+                exit_ = self._when(end, now, time.time())
+                self._rows.append((collector.kind, earliest, now if exit_ is None else exit_, before))
+                collector.count, earliest = count - 1, self._polled
             collector.unseen = earliest
             return
         wall = time.time()
@@ -215,11 +235,16 @@ class CollectionLog:
             collector.cycles.add(began if more == 1 else min(began, self._polled), ended, more)
         collector.count, collector.unseen = count, None
         self._collected = True
+        self._full |= collector.kind == "full"
 
     def _read_heap(self, now: float) -> None:
         counters = self._copy()
         used = sum(self._long(counters, place) for place in self._spaces)
-        self._collected = False
+        if self._full and any(
+            self._long(counters, old) >= _FULL * self._long(counters, capacity) for old, capacity in self._old
+        ):
+            used += sum(self._long(counters, place) for place in self._eden)
+        self._collected = self._full = False
         if used > 0:
             # The newest, where very many came between two readings.
             self._heaps = [*self._heaps[1 - _MOST_HEAPS :], (now, used)]

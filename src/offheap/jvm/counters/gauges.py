@@ -13,6 +13,7 @@ from offheap.jvm.counters.collectors import GENERATIONAL_Z, family, kind_of
 from offheap.jvm.counters.hsperfdata import PerfData
 
 _USED = re.compile(r"sun\.gc\.generation\.\d+\.space\.\d+\.used", re.ASCII)
+_OLD = "sun.gc.generation.1."
 _COLLECTIONS = re.compile(r"sun\.gc\.collector\.(\d+)\.invocations", re.ASCII)
 
 
@@ -25,6 +26,29 @@ def spaces(performance: PerfData) -> list[str]:
         and _USED.fullmatch(name)
         and performance.text(name.removesuffix("used") + "name") != "eden"
     ]
+
+
+def left_in_eden(performance: PerfData) -> tuple[list[str], list[str], list[str]]:
+    """The counters of eden's use, and of the old generation's use and capacity; none of other collectors.
+
+    A full collection of Serial or Parallel leaves objects in eden if the old generation has no room for them.
+    One of G1 leaves no eden.
+    """
+    eden = [
+        name
+        for name, value in performance.values.items()
+        if isinstance(value, int)
+        and _USED.fullmatch(name)
+        and performance.text(name.removesuffix("used") + "name") == "eden"
+    ]
+    old = [
+        name
+        for name in spaces(performance)
+        if name.startswith(_OLD) and performance.text(name.removesuffix("used") + "name") == "old"
+    ]
+    capacity = [name.removesuffix("used") + "capacity" for name in old]
+    known = bool(eden and old) and all(name in performance.places for name in capacity)
+    return (eden, old, capacity) if known else ([], [], [])
 
 
 def read(performance: PerfData) -> dict[str, float]:
