@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from harness.simulation import Churn, JavaProcess, Leak, every, object_stack
 from offheap.analysis.java_heap.report import report
 from offheap.analysis.java_heap.results import Books, JavaHeapReport
+from offheap.analysis.java_heap.settled.last_collection import reading_after
 from offheap.recording.model import G1, CollectionKind
 
 SECONDS = 60.0
@@ -89,6 +91,26 @@ def test_an_estimate_above_the_heap_disagrees_with_every_collector(
     found = books(-8e6, age=age, flags=flags)
     assert not found.agrees
     assert "above the heap in use" in found.why
+
+
+def test_the_heap_after_a_collection_is_not_that_after_the_one_before() -> None:
+    process = JavaProcess(SECONDS, 5, [(20.0, "young"), (50.0, "young"), (50.02, "full")])
+    process.add(object_stack("byte[]", "com.example.Cache.put"), Leak(20, 20_000))
+    recording = process.record(interval=65_536, age=SECONDS)
+    used = recording.heap.bytes.copy()
+    used[1] = 500e6
+    found = report(replace(recording, heap=replace(recording.heap, bytes=used)))
+    assert found
+    assert found.books
+    assert found.books.heap_bytes == used[2]
+    assert [one.heap_bytes for one in found.after_collections] == [used[0], used[2]]
+
+
+@pytest.mark.parametrize(("times", "reading"), [([1.0, 2.0], 1), ([1.0, 1.95], 1), ([1.0, 1.95, 2.1], 2)])
+@pytest.mark.parametrize("later", [[], [9.0]])
+def test_which_reading_is_of_a_collection(times: list[float], reading: int, later: list[float]) -> None:
+    """The clocks of the JVM and of the recorder may differ: a reading may seem to come before the end."""
+    assert reading_after(np.array(times + later), 2.0) == reading
 
 
 def test_an_estimate_far_above_the_heap_is_no_evidence_of_a_leak() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from offheap.analysis.java_heap.results import AfterCollection
-from offheap.analysis.java_heap.settled.last_collection import Ran
+from offheap.analysis.java_heap.settled.last_collection import Ran, reading_after
 from offheap.analysis.java_heap.settled.settled_history import first_after, live_after
 from offheap.analysis.sites.grouping import Grouping
 from offheap.analysis.statistics import estimates
@@ -40,7 +40,9 @@ def after_collections(
     result = []
     for time, live_bytes in found:
         row = int(np.searchsorted(known.until, time, "right")) - 1
-        after = int(np.searchsorted(in_use.times, float(known.ended[row]) - CLOCK_SECONDS, "left"))
-        heap = float(in_use.bytes[after]) if after < len(in_use.times) else None
+        ended = float(known.ended[row])
+        after = reading_after(in_use.times, ended)
+        told = after >= 0 and in_use.times[after] >= ended - CLOCK_SECONDS
+        heap = float(in_use.bytes[after]) if told else None
         result.append(AfterCollection(time, known.kinds[row], live_bytes, heap))
     return tuple(result)
