@@ -39,6 +39,7 @@ def java_heap(recording: Recording, scale: bool = False) -> JavaHeapReport | Non
                 "record with --java-heap, or leave it out",
             )
         return None
+    from offheap.analysis.java_heap.books import mostly_garbage
     from offheap.analysis.java_heap.report import lacks_counters, report
     from offheap.analysis.java_heap.scaled import scaled
 
@@ -51,5 +52,11 @@ def java_heap(recording: Recording, scale: bool = False) -> JavaHeapReport | Non
             mend = "record a JVM that has performance counters (no -XX:-UsePerfData)"
         raise UserError(
             "--scale-to-heap: the heap in use after a collection is not known", f"leave it out, or {mend}"
+        )
+    garbage = mostly_garbage(recording, found.books)
+    if garbage:
+        raise UserError(
+            f"--scale-to-heap: much of the heap in use may be garbage {garbage}",
+            "leave it out, or record with attach --gc",
         )
     return scaled(found)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from harness.recordings.java_beside_native import shop
@@ -76,6 +78,23 @@ def test_growth_verdicts_and_younger_objects_stay_as_estimated() -> None:
         assert one.verdict == before.verdict
         assert one.growth_bytes_per_second == before.growth_bytes_per_second
         assert one.site.allocated_bytes == before.site.allocated_bytes
+
+
+@pytest.mark.parametrize("older", [0.0, 100e6])
+@pytest.mark.parametrize("asked", [False, True])
+@pytest.mark.parametrize("flags", [("-XX:+UseZGC",), ("-XX:+UseSerialGC",)])
+def test_a_heap_that_may_be_mostly_garbage_is_no_scale(
+    older: float, asked: bool, flags: tuple[str, ...]
+) -> None:
+    recording = attached(older)
+    recording = replace(recording, info=replace(recording.info, jvm_flags=flags, after_collection=asked))
+    if older and not asked and flags == ("-XX:+UseZGC",):
+        with pytest.raises(UserError, match="may be garbage beside objects that ZGC had yet to move"):
+            java_heap(recording, scale=True)
+    else:
+        found = java_heap(recording, scale=True)
+        assert found
+        assert found.scaled
 
 
 def test_a_heap_that_is_not_known_is_no_scale() -> None:

@@ -8,7 +8,8 @@ memory that no sample finds: objects that are younger than the start of the coll
 and buffers that HotSpot fills with dummy arrays, archived objects, mirrors and interned strings that HotSpot
 itself makes.  ZGC counts last as it begins to move objects: with the garbage beside them, and with all of
 each page (zServiceability.cpp, JDK 11 to 25).  Shenandoah, and G1 after a concurrent cycle, free the regions
-that they choose; garbage in the others is in use and at no followed object.
+that they choose; garbage in the others is in use and at no followed object.  Generational ZGC judges only
+objects that were old at its last collection of the old generation; younger ones are in use as well.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import numpy as np
 from offheap.analysis.java_heap.results import Books
 from offheap.analysis.java_heap.settled.last_collection import Ran, heap_after
 from offheap.analysis.statistics.estimate import Estimate
-from offheap.analysis.verdicts.promotion import options_of
+from offheap.analysis.verdicts.promotion import keeps_young_garbage, options_of
 from offheap.quantities import format_size
 from offheap.recording.model import G1, Recording
 
@@ -31,6 +32,8 @@ _FILLERS = 0.1
 # Bytes by which an estimate may exceed the heap in use.  Alignment and headers count alike in
 # both; the JVM counts some regions as a whole (G1: 1 to 4 MiB each in most heaps).
 _ROUNDING = 4 << 20
+# Share of the heap in use: with less at survivors, garbage may be as much as all other memory of the heap.
+_WELL_EXPLAINED = 0.7
 # Seconds of a process's life: a recording that begins then knows nearly all its objects.
 _FROM_THE_START = 3.0
 
@@ -54,6 +57,8 @@ def _compare(recording: Recording, estimate: Estimate, heap: float) -> tuple[boo
         if estimate.high >= heap:
             return True, "the estimate is that within its interval"
         return True, "the rest is older than the recording, or the JVM's own"
+    if keeps_young_garbage(recording):
+        return True, "the rest is too young to be judged, the JVM's own, or garbage beside objects in use"
     if garbage := _counted_garbage(recording):
         return True, f"the rest is the JVM's own, or garbage {garbage}"
     if estimate.high < heap * (1 - _FILLERS) - _OF_THE_JVM:
@@ -62,8 +67,14 @@ def _compare(recording: Recording, estimate: Estimate, heap: float) -> tuple[boo
     return True, "the rest is the JVM's own, or within the interval"
 
 
+def mostly_garbage(recording: Recording, found: Books) -> str:
+    """Where the garbage is that may be much of the heap in use, as the estimate leaves it; else ""."""
+    little = recording.info.after_collection or found.explained.high >= _WELL_EXPLAINED
+    return "" if little else _counted_garbage(recording)
+
+
 def _counted_garbage(recording: Recording) -> str:
-    """Where the garbage is that the heap in use has beside the survivors; "" if it has little."""
+    """Where the garbage is that the heap in use may have beside the survivors; "" if it has little."""
     options, known = options_of(recording.info), recording.collections
     if "-XX:+UseZGC" in options:
         return "beside objects that ZGC had yet to move"
