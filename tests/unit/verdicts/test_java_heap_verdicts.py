@@ -185,6 +185,8 @@ def test_without_a_collection_nothing_can_be_told() -> None:
         assert found.confidence == 0
         assert found.site.live_bytes.estimate == 0
         assert "no collection ran" in found.why
+        (check,) = gate(recorded(ran=[], duration=60, seed=seed), Limits(max_java_growth=50e3)).checks
+        assert check.why == "no collection ran; offheap attach --gc asks for a collection"
         assert "--gc" in found.next
 
 

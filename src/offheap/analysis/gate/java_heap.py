@@ -42,7 +42,8 @@ def check(
         return JavaChecks((Check(f"{_GROWTH} {per_minute(max_growth)}", "cannot tell", why),))
     limit = DEFAULT_LIMIT if max_growth is None else max_growth
     counted = count("the live Java heap", java_ranking(recording), limit, suppressions, every=False)
-    gap = undecided(recording) or counted.found.lost
+    # The outcome says that it cannot tell.
+    gap = undecided(recording).partition(": ")[2] or counted.found.lost
     checks = []
     if max_growth is not None:
         checks.append(growth(_GROWTH, counted))

@@ -52,7 +52,7 @@ def undecided(recording: Recording) -> str:
     if heap.state != "followed":
         return f"cannot tell: {_STATES[heap.state]}"
     if why := lacking(recording):
-        return f"cannot tell yet: {why}; --gc asks for one"
+        return f"cannot tell yet: {why}; offheap attach --gc asks for a collection"
     return ""
 
 
