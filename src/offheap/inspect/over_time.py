@@ -20,10 +20,10 @@ from offheap.analysis.owners.growth import (
     DIRECT_BUFFERS,
     DIRECT_BYTES,
     MAPPED,
-    THREADS,
     loaders_grown,
 )
 from offheap.analysis.owners.results import Grown
+from offheap.analysis.owners.thread_growth import OTHER_NAMES, THREADS
 from offheap.analysis.owners.warm_up import AGE
 from offheap.errors import UserError
 from offheap.inspect.process import inspect_process
@@ -37,7 +37,8 @@ from offheap.recording.model import OwnersOverTime
 
 _MOST_GROUPS = 200  # of threads, or of files, in one reading
 _MOST_READINGS = 120  # kept for a live view; a sparkline needs no more
-_DIGITS = re.compile(r"\d+", re.ASCII)
+# Numbers, and hexadecimal ones of four digits or more, such as the parts of a UUID.
+_NUMBERS = re.compile(r"(?<![0-9A-Za-z])(?=[A-Fa-f]*\d)[0-9A-Fa-f]{4,}(?![0-9A-Za-z])|\d+", re.ASCII)
 _STEP_SECONDS = 0.1
 _LISTENER = "Attach Listener"  # HotSpot's thread, which the first attach starts
 # offheap asks for class loaders when the classes grew by this share and a third of the time is over.
@@ -109,9 +110,9 @@ def read_rss(pid: int, *, attach: bool = True, detail: bool = False, walk: bool 
         names = _thread_names(pid)
     except (ProcessLookupError, FileNotFoundError):
         raise TargetGone(pid, "reading it") from None
-    counted.update(_groups(THREADS, ((name, 1) for name in names)))
+    counted.update(by_name(THREADS, ((name, 1) for name in names)))
     files = [part for one in accounts.holdings if one.owner == "mapped-files" for part in one.parts]
-    counted.update(_groups(MAPPED, ((part.name, part.bytes) for part in files)))
+    counted.update(by_name(MAPPED, ((part.name, part.bytes) for part in files)))
     if accounts.direct:
         counted[DIRECT_BYTES] = accounts.direct.reserved
         counted[DIRECT_BUFFERS] = accounts.direct.count
@@ -210,11 +211,15 @@ def _thread_names(pid: int) -> list[str]:
     return names
 
 
-def _groups(prefix: str, named: Iterable[tuple[str, float]]) -> dict[str, float]:
+def by_name(prefix: str, named: Iterable[tuple[str, float]]) -> dict[str, float]:
+    """Gauges: the sum of each name, every number in it written as #."""
     sums: defaultdict[str, float] = defaultdict(float)
     for name, value in named:
-        sums[prefix + _DIGITS.sub("#", name)] += value
-    return dict(sorted(sums.items(), key=lambda pair: -pair[1])[:_MOST_GROUPS])
+        sums[prefix + _NUMBERS.sub("#", name)] += value
+    largest = sorted(sums.items(), key=lambda pair: -pair[1])
+    found, rest = dict(largest[:_MOST_GROUPS]), largest[_MOST_GROUPS:]
+    # Where each thread has its own name, only the sum shows that they become more.
+    return {**found, prefix + OTHER_NAMES: sum(value for _, value in rest)} if rest else found
 
 
 def _table(rows: Sequence[Mapping[str, float]], missing: float) -> tuple[list[str], NDArray[np.float64]]:

@@ -13,6 +13,7 @@ from offheap.analysis.owners.heap_collections import after_collections
 from offheap.analysis.owners.results import Grown, WhereVerdict
 from offheap.analysis.owners.verdict import judge
 from offheap.analysis.verdicts.power import DEFAULT_LIMIT
+from offheap.inspect.over_time import by_name
 from offheap.jvm.listener.class_loaders import Loaders
 from offheap.quantities import PER_SECOND
 from offheap.recording.model import OwnersOverTime
@@ -202,6 +203,64 @@ def test_threads_are_counted() -> None:
     assert "malloc's memory grew by 10" in young.why
     churn = {"threads: pool-#-thread-#": 5 + TIMES % 7}
     assert verdict(over(churn, thread_stacks=np.full(60, 2.0))).kind == "stable"
+
+
+def test_threads_with_a_name_each_are_counted() -> None:
+    """A thread for each device or customer, named after it: no two names are alike."""
+    one_by_one = [np.where(at <= TIMES, 1.0, np.nan) for at in range(60)]
+    stacks = line(5, 0.09)
+    devices = {f"threads: link-{chr(97 + at % 26)}{chr(97 + at // 26)}": one_by_one[at] for at in range(60)}
+    found = verdict(over(devices, thread_stacks=stacks))
+    assert found.kind == "threads"
+    assert "the threads link... grew from 1 to 60" in found.why
+    people = {
+        f"threads: {chr(97 + at % 26) * 3}{chr(97 + at // 26)} session": one_by_one[at] for at in range(60)
+    }
+    found = verdict(over(people, thread_stacks=stacks))
+    assert found.kind == "threads"
+    assert "the threads of all names grew from 1 to 60" in found.why
+    # A process starts its first threads, of any names, one after another.
+    assert verdict(over({**people, "age": TIMES + 5}, thread_stacks=stacks)).kind != "threads"
+    # More names than one reading has room for.
+    crowd = {**people, "threads: (other names)": 3 * TIMES}
+    assert "the threads of all names grew from 1 to 237" in verdict(over(crowd, thread_stacks=stacks)).why
+
+
+def test_names_with_numbers_are_one_group() -> None:
+    names = ["pool-1-thread-12", "link-3fa85f64-1", "link-0b7e11d2-9", "C2 CompilerThre0", "cafe"]
+    assert by_name("threads: ", ((name, 1) for name in names)) == {
+        "threads: pool-#-thread-#": 1,
+        "threads: link-#-#": 2,
+        "threads: C# CompilerThre#": 1,
+        "threads: cafe": 1,
+    }
+    many = by_name("threads: ", ((chr(97 + at % 26) * (at // 26 + 1), 1) for at in range(300)))
+    assert len(many) == 201
+    assert sum(many.values()) == 300
+
+
+def test_a_thread_that_is_renamed_is_not_one_more() -> None:
+    renamed = np.floor(TIMES * 0.6)
+    pool = {"threads: pool-#": 80 - renamed, "threads: account-#": 1 + renamed}
+    assert verdict(over(pool, thread_stacks=np.full(60, 5.0))).kind == "stable"
+    # Others that end hide no growth that is larger.
+    pool = {"threads: starter-#": 80 - np.floor(TIMES * 0.2), "threads: account-#": 1 + renamed}
+    found = verdict(over(pool, thread_stacks=line(5, 0.05)))
+    assert found.kind == "threads"
+    assert "the threads account-# grew from 1 to 36" in found.why
+
+
+@pytest.mark.parametrize("owner", ["shared-libraries", "jars"])
+def test_libraries_and_archives_that_a_program_maps_grow(owner: str) -> None:
+    found = verdict(over(None, **{owner: line(20, 0.5)}))
+    assert found.kind == "mapped-files"
+    assert "memory of shared libraries and jars grew by" in found.why
+    assert found.next == ("offheap where 4711 -v",)
+    young = verdict(over({"age": TIMES + 48}, **{owner: line(20, 0.5)}))
+    assert young.kind == "cannot tell yet"
+    assert "still warming up" in young.why
+    idle = verdict(over({"collections": np.full(60, 3.0)}, **{owner: line(20, 0.5)}))
+    assert "no collection of the Java heap ran" in idle.why
 
 
 def test_what_the_allocator_keeps() -> None:

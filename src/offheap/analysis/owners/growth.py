@@ -17,6 +17,7 @@ import numpy as np
 from offheap.analysis.owners import heap_collections, warm_up
 from offheap.analysis.owners.heap_collections import after_collections
 from offheap.analysis.owners.results import Grown, Kind, OwnerGrowth
+from offheap.analysis.owners.thread_growth import more_threads
 from offheap.analysis.statistics.trend import STRAIGHT, Floats, Trend, trend
 from offheap.recording.model import OwnersOverTime
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     # For types only: to read loaders needs an attach, which an analysis of a recording cannot use.
     from offheap.jvm.listener.class_loaders import Loaders
 
-THREADS, MAPPED, ALLOCATOR = "threads: ", "mapped: ", "allocator: "
+MAPPED, ALLOCATOR = "mapped: ", "allocator: "
 DIRECT_BYTES, DIRECT_BUFFERS = "direct-buffer-bytes", "direct-buffers"
 
 # The owners of each verdict, and the least growth of the last third as a share of the middle third's.
@@ -44,6 +45,7 @@ _CANDIDATES: tuple[tuple[Kind, tuple[str, ...], float], ...] = (
     ("allocator-retention", ("malloc-free",), _HALF_AS_FAST),
     ("native-mmap", ("anonymous", "unattributed"), _HALF_AS_FAST),
     ("mapped-files", ("mapped-files",), _HALF_AS_FAST),
+    ("mapped-files", warm_up.LIBRARIES, STRAIGHT),
 )
 
 # Caches and pools of a young process fill slowly: its last third must grow by more.
@@ -54,6 +56,7 @@ _HELD_BY_OBJECTS: tuple[tuple[str, ...], ...] = (
     ("malloc",),
     ("anonymous", "unattributed"),
     ("mapped-files",),
+    warm_up.LIBRARIES,  # a class loader's libraries
 )
 
 _MALLOC_PAGES = ("malloc", "jvm-malloc", "direct-buffers", "malloc-free")
@@ -66,8 +69,6 @@ _MATERIAL, _WIDE = 0.005, 0.05
 _MOST_MATERIAL = 8.0 * (1 << 20)
 # Free memory between blocks varies: ending threads leave some, and others reuse it.
 _MATERIAL_KEPT = 0.02
-# Threads gained.  The levels of three thirds rise strictly, so that two single starts may be such a rise.
-_FEWEST_THREADS = 3
 # Groups of threads, files or class loaders: the sentence names the first; the others are for tools.
 _MOST_NAMED = 5
 _MORE_CLASSES = 1.01  # times as many classes: code that a program reaches late loads fewer
@@ -87,6 +88,7 @@ class Candidate:
     filling      it grows like a cache or a pool that fills in a young process
     trend        of the series that was judged: bytes, for "threads" threads
     collections  number during the judged time, if collections matter
+    libraries    of "mapped-files": whether it is about libraries and jars
     """
 
     kind: Kind
@@ -96,6 +98,7 @@ class Candidate:
     rss: Trend  # of the candidate's RSS
     grown: tuple[Grown, ...] = ()
     collections: int | None = None
+    libraries: bool = False
 
 
 def growth(over: OwnersOverTime) -> tuple[OwnerGrowth, tuple[OwnerGrowth, ...]]:
@@ -122,6 +125,7 @@ def standings(over: OwnersOverTime, loaders: Sequence[Grown] = ()) -> list[Candi
         if one is None or not np.nan_to_num(held).any():
             continue
         state = _state(kind, one, share, whole.level)
+        libraries = owners == warm_up.LIBRARIES
         last = float(held[-1])
         if kind == "allocator-retention" and state == "grows" and not _pages_grow(over):
             state = "flat"  # blocks were freed, and malloc took no memory from the system
@@ -135,13 +139,12 @@ def standings(over: OwnersOverTime, loaders: Sequence[Grown] = ()) -> list[Candi
         ):
             found.append(Candidate(kind, "unjudged", one, last, one))
         elif state == "grows" and warm_up.warms(over, kind, owners, one.gained.estimate, loaders):
-            found.append(Candidate(kind, "warming", one, last, one))
+            found.append(Candidate(kind, "warming", one, last, one, libraries=libraries))
         elif owners in _HELD_BY_OBJECTS and state in ("grows", "open", "slows"):
-            found.append(
-                _held_by_objects(over, Candidate(kind, state, one, last, one), held, share, whole.level)
-            )
+            candidate = Candidate(kind, state, one, last, one, libraries=libraries)
+            found.append(_held_by_objects(over, candidate, held, share, whole.level))
         else:
-            found.append(Candidate(kind, state, one, last, one))
+            found.append(Candidate(kind, state, one, last, one, libraries=libraries))
     if warm_up.may_fill(over):
         return [
             replace(one, state="filling") if one.state == "grows" and one.kind in warm_up.FILLED else one
@@ -229,9 +232,8 @@ def _held_by_objects(
 ) -> Candidate:
     """The candidate judged on its floors, the least values between two collections."""
     count = heap_collections.ran(over)
-    one = replace(
-        one, grown=_grown(over, MAPPED, "bytes") if one.kind == "mapped-files" else (), collections=count
-    )
+    files = one.kind == "mapped-files" and not one.libraries
+    one = replace(one, grown=_grown(over, MAPPED, "bytes") if files else (), collections=count)
     if count is None:
         return one
     if not count:
@@ -245,19 +247,11 @@ def _held_by_objects(
 
 
 def _threads(over: OwnersOverTime, rss: Trend, state: State, share: float, last: float) -> Candidate:
-    groups = []
-    for name, counts in over.gauges.items():
-        if not name.startswith(THREADS):
-            continue
-        # A reading omits a group without threads.
-        one = trend(over.times, np.nan_to_num(counts))
-        if one and one.grows and one.gained.estimate >= _FEWEST_THREADS:
-            groups.append((one, Grown(name.removeprefix(THREADS), *_ends(counts), "threads")))
-    groups.sort(key=lambda pair: -pair[0].rate.estimate)
+    groups = more_threads(over)
     if groups:
         one = groups[0][0]
         how: State = "slows" if one.slows(share) else "grows"
-        return Candidate("threads", how, one, last, rss, tuple(g for _, g in groups[:_MOST_NAMED]))
+        return Candidate("threads", how, one, last, rss, tuple(grown for _, grown in groups[:_MOST_NAMED]))
     # Without more threads, stacks grow as deep calls touch them for the first time.
     return Candidate("threads", "slows" if state == "grows" else state, rss, last, rss)
 

@@ -169,7 +169,8 @@ def _blame(
         why += f"; {allocator} has it, and does not tell how much of it is free but kept"
     if allocator and one.kind == "native-mmap":
         why += f"; it may be {allocator}'s, or mapped by a library: the two cannot be told apart"
-    return WhereVerdict(one.kind, why, _next(one.kind, pid, _split(over)), grown)
+    steps = (f"offheap where {pid} -v",) if one.libraries else _next(one.kind, pid, _split(over))
+    return WhereVerdict(one.kind, why, steps, grown)
 
 
 def _nobody(over: OwnersOverTime, found: Sequence[Candidate], pid: str, seconds: float) -> WhereVerdict:
@@ -282,6 +283,8 @@ def _grew(name: str, trend: Trend) -> str:
 
 
 def _name(over: OwnersOverTime, one: Candidate) -> str:
+    if one.libraries:
+        return "memory of shared libraries and jars"
     return "direct buffers" if one.kind == "direct-buffers" and not _split(over) else _NAMES[one.kind]
 
 
