@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -221,7 +221,20 @@ def _nobody(over: OwnersOverTime, found: Sequence[Candidate], pid: str, seconds:
     for one in found:
         if one.kind == "allocator-retention" and one.trend.gained.estimate >= material("native-malloc", rss):
             why += f", but for {_rate(one.trend.rate)} that malloc keeps free, too little to tell from chance"
+    rose = None if warm_up.is_young(over) else _rose_before(over, most, rss)
+    if rose:
+        why += f"; {rose} in the {format_duration(seconds - judged)} before, which a longer watch can judge"
+        commands = (where_command(pid, round_up_seconds(seconds * _MUCH_LONGER)),)
     return WhereVerdict("stable", why, commands, excluded=excluded)
+
+
+def _rose_before(over: OwnersOverTime, found: Iterable[Candidate], rss: float) -> str | None:
+    """The native owner that rose most in the first third: one step of a leak in steps, or of a cache."""
+    native = [one for one in found if one.kind in _NATIVE]
+    one = max(native, key=lambda one: one.trend.levels[0] - one.trend.first, default=None)
+    if one is None or (gained := one.trend.levels[0] - one.trend.first) < material(one.kind, rss):
+        return None
+    return f"{_name(over, one)} rose by {format_size(gained)}"
 
 
 def _undecided(over: OwnersOverTime, one: Candidate, pid: str, seconds: float) -> WhereVerdict:

@@ -50,6 +50,7 @@ class Trend:
     middle  over the middle third
     last    over the last third
     levels  medians of the three thirds of the time of `rate`
+    first   value, before the time of `rate`
     """
 
     rate: Estimate
@@ -58,6 +59,7 @@ class Trend:
     levels: tuple[float, float, float]
     seconds: float  # the time of `rate`
     points: int
+    first: float
 
     @property
     def gained(self) -> Estimate:
@@ -117,6 +119,7 @@ def trend(times: Floats, values: Floats, fewest: int = 5) -> Trend | None:
         levels=_thirds(values[judged]),
         seconds=end - a,
         points=int(np.count_nonzero(judged)),
+        first=float(values[0]),
     )
 
 
