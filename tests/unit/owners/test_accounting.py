@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -334,3 +336,18 @@ def test_a_real_jvm(jvm: str, with_nmt: bool) -> None:
     if with_nmt:
         assert held["direct-buffers"].bytes > 5 * MIB
         assert not unattributed
+
+
+def test_the_address_space_of_mapped_files() -> None:
+    """Touched or not; libraries, archives and anonymous memory are none."""
+    rows = [
+        row(BASE, 40 * MIB, "r--s", "/srv/atlas.bin", rss=MIB),
+        row(BASE + 64 * MIB, 8 * MIB, "r--s", "/srv/names.bin", rss=0),
+        row(BASE + 128 * MIB, MIB, "r-xp", "/opt/code.bin"),
+        row(BASE + 130 * MIB, MIB, "r--p", "/opt/code.bin"),
+        row(BASE + 140 * MIB, MIB, "r--p", "/opt/app.jar"),
+        row(BASE + 150 * MIB, MIB),
+    ]
+    inodes = {path: 1 + at for at, path in enumerate(sorted({one.mapping.path for one in rows}))}
+    files = [replace(one, mapping=replace(one.mapping, inode=inodes[one.mapping.path])) for one in rows]
+    assert accounting.mapped_file_space(files) == 48 * MIB

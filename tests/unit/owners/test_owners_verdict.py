@@ -261,6 +261,22 @@ def test_a_thread_that_is_renamed_is_not_one_more() -> None:
     assert "the threads account-# grew from 1 to 36" in found.why
 
 
+def test_a_file_that_is_read_for_the_first_time_is_no_leak() -> None:
+    """An index or an atlas is mapped once, and its pages come into memory as they are read."""
+    atlas = {"mapped: /srv/atlas": line(2, 0.5) * MIB}
+    mapped = {**atlas, "mapped-file-space": np.full(60, 300.0 * MIB)}
+    found = verdict(over(mapped, mapped_files=line(2, 0.5)))
+    assert found.kind == "cannot tell yet"
+    assert "no more files were mapped" in found.why
+    assert "at most 268 MiB more; /srv/atlas: from 2.0 MiB to 31.5 MiB" in found.why
+    assert found.needs_seconds == 600
+    small = verdict(over({"mapped-file-space": np.full(60, 50.0 * MIB)}, mapped_files=line(2, 0.5)))
+    assert small.needs_seconds is not None
+    assert 100 <= small.needs_seconds <= 120
+    segments = {**atlas, "mapped-file-space": line(300, 0.5) * MIB}
+    assert verdict(over(segments, mapped_files=line(2, 0.5))).kind == "mapped-files"
+
+
 @pytest.mark.parametrize("owner", ["shared-libraries", "jars"])
 def test_libraries_and_archives_that_a_program_maps_grow(owner: str) -> None:
     found = verdict(over(None, **{owner: line(20, 0.5)}))

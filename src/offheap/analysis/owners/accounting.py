@@ -163,11 +163,7 @@ def claim_rest(evidence: Evidence, claims: Claims, chunks: Sequence[tuple[int, i
 
 def divide(rows: Sequence[SmapsEntry], claims: Claims) -> list[Piece]:
     """Every row with memory, cut at the borders of its claims."""
-    executable = {
-        (row.mapping.device, row.mapping.inode)
-        for row in rows
-        if row.is_file and "x" in row.mapping.permissions
-    }
+    executable = _executable(rows)
     pieces: list[Piece] = []
     for number, row in enumerate(rows):
         mapping = row.mapping
@@ -287,6 +283,27 @@ def _tagged(tagged: TaggedMapping, exact: set[Owner]) -> Range:
     ((tag, owner),) = owners.items()
     name = tag.split("-", 2)[-1] if owner == "thread-stacks" else tag
     return Range(tagged.start, tagged.end, owner, name)
+
+
+def mapped_file_space(rows: Sequence[SmapsEntry]) -> int:
+    """The address space of mapped files, whether in memory or not."""
+    executable = _executable(rows)
+    return sum(
+        row.mapping.end - row.mapping.start
+        for row in rows
+        if row.is_file
+        and _by_name(row, (row.mapping.device, row.mapping.inode) in executable)
+        == ("mapped-files", row.mapping.path)
+    )
+
+
+def _executable(rows: Sequence[SmapsEntry]) -> set[tuple[str, int]]:
+    """The files of which a mapping is executable: libraries, whatever their names."""
+    return {
+        (row.mapping.device, row.mapping.inode)
+        for row in rows
+        if row.is_file and "x" in row.mapping.permissions
+    }
 
 
 def _by_name(row: SmapsEntry, executable: bool) -> tuple[Owner, str] | None:

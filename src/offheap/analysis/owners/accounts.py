@@ -109,6 +109,7 @@ class Accounts:
     missing       sentences: which data are missing, why, and how to get them
     direct        the JDK's counters of direct buffers; None if offheap could not read them
     counters      the JVM's own counters as gauges (docs/recording-format.md); {} if it publishes none
+    file_space    the address space of mapped files, in memory or not
     cost_bytes    pages that the JVM's threads brought into memory to answer offheap
     """
 
@@ -126,6 +127,7 @@ class Accounts:
     seconds: float
     cost_bytes: int
     allocator: str = ""
+    file_space: int = 0
     direct: DirectMemory | None = None
     counters: Mapping[str, float] = field(default_factory=dict)
 

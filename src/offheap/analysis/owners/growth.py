@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from offheap.jvm.listener.class_loaders import Loaders
 
 MAPPED, ALLOCATOR = "mapped: ", "allocator: "
+FILE_SPACE = "mapped-file-space"
 DIRECT_BYTES, DIRECT_BUFFERS = "direct-buffer-bytes", "direct-buffers"
 
 # The owners of each verdict, and the least growth of the last third as a share of the middle third's.
@@ -71,9 +72,11 @@ _MOST_MATERIAL = 8.0 * (1 << 20)
 _MATERIAL_KEPT = 0.02
 # Groups of threads, files or class loaders: the sentence names the first; the others are for tools.
 _MOST_NAMED = 5
+# Address space of new mappings over the gain of mapped files in memory: what was mapped before brings less.
+_NEW_FILES = 0.5
 _MORE_CLASSES = 1.01  # times as many classes: code that a program reaches late loads fewer
 
-State = Literal["grows", "slows", "open", "unjudged", "uncollected", "warming", "filling", "flat"]
+State = Literal["grows", "slows", "open", "unjudged", "uncollected", "warming", "filling", "reading", "flat"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +89,7 @@ class Candidate:
                  collections freed much
     warming      it grows as in every JVM of that age
     filling      it grows like a cache or a pool that fills in a young process
+    reading      of mapped files: no more are mapped, and their pages are read for the first time
     trend        of the series that was judged: bytes, for "threads" threads
     collections  number during the judged time, if collections matter
     libraries    of "mapped-files": whether it is about libraries and jars
@@ -140,6 +144,8 @@ def standings(over: OwnersOverTime, loaders: Sequence[Grown] = ()) -> list[Candi
             found.append(Candidate(kind, "unjudged", one, last, one))
         elif state == "grows" and warm_up.warms(over, kind, owners, one.gained.estimate, loaders):
             found.append(Candidate(kind, "warming", one, last, one, libraries=libraries))
+        elif owners == ("mapped-files",) and state == "grows" and not _more_mapped(over, one):
+            found.append(Candidate(kind, "reading", one, last, one, _grown(over, MAPPED, "bytes")))
         elif owners in _HELD_BY_OBJECTS and state in ("grows", "open", "slows"):
             candidate = Candidate(kind, state, one, last, one, libraries=libraries)
             found.append(_held_by_objects(over, candidate, held, share, whole.level))
@@ -277,6 +283,13 @@ def _may_be_metaspace(over: OwnersOverTime) -> bool:
         return False
     first, last = _ends(over.gauges["classes"])
     return last > first * _MORE_CLASSES
+
+
+def _more_mapped(over: OwnersOverTime, files: Trend) -> bool:
+    """Whether more files are mapped, or larger ones; also where nobody knows."""
+    space = over.gauges.get(FILE_SPACE)
+    one = trend(over.times, space) if space is not None else None
+    return one is None or one.gained.estimate >= _NEW_FILES * files.gained.estimate
 
 
 def _unloading(over: OwnersOverTime) -> bool:

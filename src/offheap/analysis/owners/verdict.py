@@ -8,7 +8,15 @@ from dataclasses import replace
 import numpy as np
 
 from offheap.analysis.owners import heap_collections, warm_up
-from offheap.analysis.owners.growth import ALLOCATOR, DIRECT_BUFFERS, Candidate, growth, material, standings
+from offheap.analysis.owners.growth import (
+    ALLOCATOR,
+    DIRECT_BUFFERS,
+    FILE_SPACE,
+    Candidate,
+    growth,
+    material,
+    standings,
+)
 from offheap.analysis.owners.results import Grown, Kind, OwnersGrowth, WhereVerdict
 from offheap.analysis.statistics.estimate import Estimate
 from offheap.analysis.statistics.trend import JUDGED, Trend, seconds_needed, times_longer
@@ -43,6 +51,7 @@ _LEAST_WAIT = 1.0  # seconds until a warm-up is over: `sleep 0` is no command
 # The length of the next watch, in times of this one.  At twice the length a slope has 1/2.8 of the error; at
 # five times the length five times less growth counts.
 _LONGER, _MUCH_LONGER = 2.0, 5.0
+_LONGEST = 10.0  # times this watch: no forecast goes further
 
 JAVA_HEAP = "--java-heap"  # the option that records Java objects
 _NAMES: dict[Kind, str] = {
@@ -187,7 +196,7 @@ def _nobody(over: OwnersOverTime, found: Sequence[Candidate], pid: str, seconds:
         )
         return WhereVerdict("allocator-retention", why, _next("allocator-retention", pid, False))
     # Certain growth comes first: the owner with the most of it.
-    for state in ("uncollected", "unjudged", "warming", "filling", "open", "slows"):
+    for state in ("uncollected", "unjudged", "warming", "filling", "reading", "open", "slows"):
         for one in sorted(found, key=lambda one: -one.rss.gained.estimate):
             # Growth that fades is a start-up, which is over when the rest is small.
             if one.state == state and (state != "slows" or one.trend.gained_last >= material(one.kind, rss)):
@@ -279,6 +288,8 @@ def _undecided(over: OwnersOverTime, one: Candidate, pid: str, seconds: float) -
         so_old = format_duration(warm_up.age(over) or 0.0)
         why = f"{grew}, but the process is {so_old} old, and a cache that fills would look the same"
         return _open(why, pid, warm_up.FILLS)
+    if one.state == "reading":
+        return _read_in(over, one, grew, pid, seconds)
     if one.state == "slows":
         return _open(
             f"{name} grew, but ever slower, as in a warm-up: {_rate(one.trend.rate)} at last",
@@ -293,6 +304,19 @@ def _grew(name: str, trend: Trend) -> str:
         return f"{name} grew by {_rate(trend.rate)}"
     most = PER_SECOND.format(max(trend.rate.high, 0.0))
     return f"{name} may have grown by up to {most} over the last {format_duration(trend.seconds)}"
+
+
+def _read_in(over: OwnersOverTime, one: Candidate, grew: str, pid: str, seconds: float) -> WhereVerdict:
+    """Mapped files that are read for the first time: their growth ends where all of them is in memory."""
+    left = max(float(np.nanmax(over.gauges[FILE_SPACE])) - one.bytes, 0.0)
+    named = f"; {_named(one.grown[0])}" if one.grown else ""
+    why = (
+        f"{grew}, but no more files were mapped: pages that are read for the first time, at most "
+        f"{format_size(left)} more{named}"
+    )
+    # Then the first third of the watch reads the rest.
+    longer = left / max(one.trend.rate.estimate, 1.0) / (1 - JUDGED)
+    return _open(why, pid, min(max(longer, seconds), seconds * _LONGEST))
 
 
 def _name(over: OwnersOverTime, one: Candidate) -> str:
