@@ -233,6 +233,26 @@ def test_where_names_direct_buffers_that_leak_by_blocks() -> None:
     assert where(ranked).kind == "native-mmap"
 
 
+@pytest.mark.parametrize(("owner", "kind"), [("malloc", "native-malloc"), ("jvm-malloc", "direct-buffers")])
+def test_memory_of_unsafe_is_where_native_memory_tracking_counts_it(owner: str, kind: str) -> None:
+    """As by the pages alone, had there been more readings."""
+    process = Process(SECONDS, 2)
+    process.add(
+        (
+            native("malloc", ""),
+            jvm("Unsafe_AllocateMemory0"),
+            java("jdk.internal.misc.Unsafe.allocateMemory0"),
+            java("com.example.Index.grow", 12),
+        ),
+        Leak(40, 7160),
+    )
+    recording = process.record(interval=32 << 10)
+    survived = replace(recording.info, after_collection=True)
+    ranked = ranking(replace(recording, info=survived, owners=owners(owner, 0.0)))
+    assert ranked.verdicts[0] == "leak"
+    assert where(ranked).kind == kind
+
+
 def test_a_leak_that_explains_a_part_leaves_the_rest_said() -> None:
     words = answer(ranking(recorded("leak", "much")))
     assert words.startswith("Leaking: ")

@@ -20,6 +20,9 @@ from offheap.quantities import PER_SECOND, format_size, round_up_seconds
 _FRAGMENTS = 8.0 * (1 << 20)
 # What the JVM counts as direct buffers.
 _BUFFERS = ("java.nio.DirectByteBuffer.", "java.nio.ByteBuffer.allocateDirect", "java.nio.Bits.")
+# What Native Memory Tracking counts with them: Unsafe's memory, and FFM's, which the JDK takes from Unsafe.
+_UNSAFE = ("jdk.internal.misc.Unsafe.allocateMemory", "sun.misc.Unsafe.allocateMemory")
+_TRACKED = "jvm-malloc"  # an owner that only Native Memory Tracking tells
 # Owners of the pages of mappings.
 _FILES, _ANONYMOUS = ("mapped-files",), ("anonymous", "unattributed")
 
@@ -86,5 +89,7 @@ def _holds(suspect: Suspect, by_pages: OwnersGrowth) -> Kind:
         gained = {one.owner: one.bytes - one.first_bytes for one in by_pages.owners}
         files, others = (sum(gained.get(name, 0.0) for name in names) for names in (_FILES, _ANONYMOUS))
         return "mapped-files" if files > max(others, 0.0) else "native-mmap"
-    buffer = any(frame.name.startswith(_BUFFERS) for frame in suspect.site.stack if frame.kind == "java")
+    tracked = any(one.owner == _TRACKED for one in by_pages.owners)
+    begins = (*_BUFFERS, *_UNSAFE) if tracked else _BUFFERS
+    buffer = any(frame.name.startswith(begins) for frame in suspect.site.stack if frame.kind == "java")
     return "direct-buffers" if buffer else "native-malloc"
