@@ -20,6 +20,7 @@ from offheap.analysis.owners.growth import (
     DIRECT_BUFFERS,
     DIRECT_BYTES,
     FILE_SPACE,
+    LIBRARY_SPACE,
     MAPPED,
     loaders_grown,
 )
@@ -117,8 +118,8 @@ def read_rss(pid: int, *, attach: bool = True, detail: bool = False, walk: bool 
     if accounts.direct:
         counted[DIRECT_BYTES] = accounts.direct.reserved
         counted[DIRECT_BUFFERS] = accounts.direct.count
-    if accounts.file_space:
-        counted[FILE_SPACE] = accounts.file_space
+    counted[FILE_SPACE] = accounts.space.files
+    counted[LIBRARY_SPACE] = accounts.space.libraries
     if accounts.allocator:
         counted[f"{ALLOCATOR}{accounts.allocator}"] = 1.0
     return RssReading(accounts, owners, counted)

@@ -177,7 +177,7 @@ def _close(process: Status, answers: Answers, began: float, walk: bool, exact: b
         seconds=time.monotonic() - began,
         cost_bytes=0,
         allocator=allocator,
-        file_space=accounting.mapped_file_space(rows),
+        space=accounting.mapped_space(rows),
         direct=direct,
     )
 

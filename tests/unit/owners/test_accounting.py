@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from harness.paths import DATA
 from offheap.analysis.owners import accounting, mapping_shapes
 from offheap.analysis.owners.accounting import Evidence, Piece
-from offheap.analysis.owners.accounts import Holding
+from offheap.analysis.owners.accounts import Holding, MappedSpace
 from offheap.analysis.owners.claims import Claims, Range
 from offheap.jvm.structures.direct_memory import DirectMemory
 from offheap.jvm.texts import nmt, system_map, vm_info
@@ -338,8 +338,8 @@ def test_a_real_jvm(jvm: str, with_nmt: bool) -> None:
         assert not unattributed
 
 
-def test_the_address_space_of_mapped_files() -> None:
-    """Touched or not; libraries, archives and anonymous memory are none."""
+def test_the_address_space_of_files() -> None:
+    """Touched or not; anonymous memory is none."""
     rows = [
         row(BASE, 40 * MIB, "r--s", "/srv/atlas.bin", rss=MIB),
         row(BASE + 64 * MIB, 8 * MIB, "r--s", "/srv/names.bin", rss=0),
@@ -350,4 +350,4 @@ def test_the_address_space_of_mapped_files() -> None:
     ]
     inodes = {path: 1 + at for at, path in enumerate(sorted({one.mapping.path for one in rows}))}
     files = [replace(one, mapping=replace(one.mapping, inode=inodes[one.mapping.path])) for one in rows]
-    assert accounting.mapped_file_space(files) == 48 * MIB
+    assert accounting.mapped_space(files) == MappedSpace(48 * MIB, 3 * MIB)

@@ -283,9 +283,12 @@ def test_libraries_and_archives_that_a_program_maps_grow(owner: str) -> None:
     assert found.kind == "mapped-files"
     assert "memory of shared libraries and jars grew by" in found.why
     assert found.next == ("offheap where 4711 -v",)
-    young = verdict(over({"age": TIMES + 48}, **{owner: line(20, 0.5)}))
+    space = np.full(60, 80.0 * MIB)
+    young = verdict(over({"age": TIMES + 48, "library-space": space}, **{owner: line(20, 0.5)}))
     assert young.kind == "cannot tell yet"
     assert "still warming up" in young.why
+    mapped = {"age": TIMES + 48, "library-space": space + line(0, 0.6) * MIB}
+    assert verdict(over(mapped, **{owner: line(20, 0.5)})).kind == "mapped-files"
     idle = verdict(over({"collections": np.full(60, 3.0)}, **{owner: line(20, 0.5)}))
     assert "no collection of the Java heap ran" in idle.why
 

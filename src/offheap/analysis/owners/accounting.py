@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 
 from offheap.analysis.native_heap.results import NativeHeap
 from offheap.analysis.owners import malloc_split, mapping_shapes
-from offheap.analysis.owners.accounts import Holding, Owner, Part, Placed
+from offheap.analysis.owners.accounts import Holding, MappedSpace, Owner, Part, Placed
 from offheap.analysis.owners.claims import Claims, Range
 from offheap.jvm.structures.direct_memory import DirectMemory
 from offheap.jvm.texts.nmt import Report
@@ -285,16 +285,15 @@ def _tagged(tagged: TaggedMapping, exact: set[Owner]) -> Range:
     return Range(tagged.start, tagged.end, owner, name)
 
 
-def mapped_file_space(rows: Sequence[SmapsEntry]) -> int:
-    """The address space of mapped files, whether in memory or not."""
+def mapped_space(rows: Sequence[SmapsEntry]) -> MappedSpace:
     executable = _executable(rows)
-    return sum(
-        row.mapping.end - row.mapping.start
-        for row in rows
-        if row.is_file
-        and _by_name(row, (row.mapping.device, row.mapping.inode) in executable)
-        == ("mapped-files", row.mapping.path)
-    )
+    files = libraries = 0
+    for row in rows:
+        found = _by_name(row, (row.mapping.device, row.mapping.inode) in executable) if row.is_file else None
+        size = row.mapping.end - row.mapping.start
+        files += size if found and found[0] == "mapped-files" else 0
+        libraries += size if found and found[0] in ("shared-libraries", "jars") else 0
+    return MappedSpace(files, libraries)
 
 
 def _executable(rows: Sequence[SmapsEntry]) -> set[tuple[str, int]]:

@@ -98,6 +98,14 @@ def total_bytes(lines: Iterable[Part | Placed]) -> int:
 
 
 @dataclass(frozen=True, slots=True)
+class MappedSpace:
+    """Bytes of address space, in memory or not, of mapped files, and of shared libraries and jars."""
+
+    files: int = 0
+    libraries: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Accounts:
     """RSS in bytes, split: holdings and unattributed sum to it exactly.
 
@@ -109,7 +117,7 @@ class Accounts:
     missing       sentences: which data are missing, why, and how to get them
     direct        the JDK's counters of direct buffers; None if offheap could not read them
     counters      the JVM's own counters as gauges (docs/recording-format.md); {} if it publishes none
-    file_space    the address space of mapped files, in memory or not
+    space         the address space of files
     cost_bytes    pages that the JVM's threads brought into memory to answer offheap
     """
 
@@ -127,7 +135,7 @@ class Accounts:
     seconds: float
     cost_bytes: int
     allocator: str = ""
-    file_space: int = 0
+    space: MappedSpace = MappedSpace()
     direct: DirectMemory | None = None
     counters: Mapping[str, float] = field(default_factory=dict)
 

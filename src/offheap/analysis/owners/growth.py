@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from offheap.jvm.listener.class_loaders import Loaders
 
 MAPPED, ALLOCATOR = "mapped: ", "allocator: "
-FILE_SPACE = "mapped-file-space"
+FILE_SPACE, LIBRARY_SPACE = "mapped-file-space", "library-space"
 DIRECT_BYTES, DIRECT_BUFFERS = "direct-buffer-bytes", "direct-buffers"
 
 # The owners of each verdict, and the least growth of the last third as a share of the middle third's.
@@ -35,6 +35,8 @@ DIRECT_BYTES, DIRECT_BUFFERS = "direct-buffer-bytes", "direct-buffers"
 # Free memory in malloc and its blocks turn into each other, and with too many blocks to walk both are
 # estimates: only their sum is exact.
 _HALF_AS_FAST = 0.5
+# Files that the JVM maps itself, and that a program may map, too: a plugin's library, an archive.
+_LIBRARIES = ("shared-libraries", "jars")
 _CANDIDATES: tuple[tuple[Kind, tuple[str, ...], float], ...] = (
     ("java-heap", ("java-heap",), _HALF_AS_FAST),
     ("direct-buffers", ("direct-buffers",), _HALF_AS_FAST),
@@ -46,7 +48,7 @@ _CANDIDATES: tuple[tuple[Kind, tuple[str, ...], float], ...] = (
     ("allocator-retention", ("malloc-free",), _HALF_AS_FAST),
     ("native-mmap", ("anonymous", "unattributed"), _HALF_AS_FAST),
     ("mapped-files", ("mapped-files",), _HALF_AS_FAST),
-    ("mapped-files", warm_up.LIBRARIES, STRAIGHT),
+    ("mapped-files", _LIBRARIES, STRAIGHT),
 )
 
 # Caches and pools of a young process fill slowly: its last third must grow by more.
@@ -57,7 +59,7 @@ _HELD_BY_OBJECTS: tuple[tuple[str, ...], ...] = (
     ("malloc",),
     ("anonymous", "unattributed"),
     ("mapped-files",),
-    warm_up.LIBRARIES,  # a class loader's libraries
+    _LIBRARIES,  # a class loader's libraries
 )
 
 _MALLOC_PAGES = ("malloc", "jvm-malloc", "direct-buffers", "malloc-free")
@@ -129,7 +131,7 @@ def standings(over: OwnersOverTime, loaders: Sequence[Grown] = ()) -> list[Candi
         if one is None or not np.nan_to_num(held).any():
             continue
         state = _state(kind, one, share, whole.level)
-        libraries = owners == warm_up.LIBRARIES
+        libraries = owners == _LIBRARIES
         last = float(held[-1])
         if kind == "allocator-retention" and state == "grows" and not _pages_grow(over):
             state = "flat"  # blocks were freed, and malloc took no memory from the system
@@ -142,9 +144,11 @@ def standings(over: OwnersOverTime, loaders: Sequence[Grown] = ()) -> list[Candi
             or (kind == "native-mmap" and _may_be_metaspace(over))
         ):
             found.append(Candidate(kind, "unjudged", one, last, one))
+        elif state == "grows" and libraries and young and not _more_mapped(over, one, LIBRARY_SPACE):
+            found.append(Candidate(kind, "warming", one, last, one, libraries=True))
         elif state == "grows" and warm_up.warms(over, kind, owners, one.gained.estimate, loaders):
-            found.append(Candidate(kind, "warming", one, last, one, libraries=libraries))
-        elif owners == ("mapped-files",) and state == "grows" and not _more_mapped(over, one):
+            found.append(Candidate(kind, "warming", one, last, one))
+        elif owners == ("mapped-files",) and state == "grows" and not _more_mapped(over, one, FILE_SPACE):
             found.append(Candidate(kind, "reading", one, last, one, _grown(over, MAPPED, "bytes")))
         elif owners in _HELD_BY_OBJECTS and state in ("grows", "open", "slows"):
             candidate = Candidate(kind, state, one, last, one, libraries=libraries)
@@ -285,9 +289,9 @@ def _may_be_metaspace(over: OwnersOverTime) -> bool:
     return last > first * _MORE_CLASSES
 
 
-def _more_mapped(over: OwnersOverTime, files: Trend) -> bool:
+def _more_mapped(over: OwnersOverTime, files: Trend, gauge: str) -> bool:
     """Whether more files are mapped, or larger ones; also where nobody knows."""
-    space = over.gauges.get(FILE_SPACE)
+    space = over.gauges.get(gauge)
     one = trend(over.times, space) if space is not None else None
     return one is None or one.gained.estimate >= _NEW_FILES * files.gained.estimate
 

@@ -14,8 +14,6 @@ import numpy as np
 from offheap.analysis.owners.results import Grown, Kind
 from offheap.recording.model import OwnersOverTime
 
-# Files that the JVM maps itself, and that a program may map, too: a plugin's library, an archive.
-LIBRARIES = ("shared-libraries", "jars")
 AGE = "age"  # the gauge: seconds since the process started
 # Seconds.  A server of some thousand classes that shares two CPUs with two busy processes compiles this long.
 WARM_UP = 300.0
@@ -59,7 +57,7 @@ def warms(
     """Whether a JVM of this age gains so many bytes without a leak."""
     if not is_young(over):
         return False
-    if kind == "code-cache" or owners in (("jvm-malloc",), LIBRARIES):
+    if kind == "code-cache" or owners == ("jvm-malloc",):
         return True
     if kind == "metaspace":
         return not any(
