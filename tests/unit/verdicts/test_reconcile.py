@@ -283,7 +283,12 @@ def test_a_recording_whose_owners_nobody_watched_is_judged_by_blocks() -> None:
 
 @pytest.mark.parametrize(
     ("grows", "expected"),
-    [("mapped-files", "mapped-files"), ("anonymous", "native-mmap"), ("malloc", "native-mmap")],
+    [
+        ("mapped-files", "mapped-files"),
+        ("jars", "mapped-files"),
+        ("anonymous", "native-mmap"),
+        ("malloc", "native-mmap"),
+    ],
 )
 def test_mappings_that_leak_are_files_where_the_pages_of_files_grow(grows: str, expected: str) -> None:
     """The readings are too few for a verdict on the pages alone."""

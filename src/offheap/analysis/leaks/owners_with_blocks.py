@@ -24,7 +24,8 @@ _BUFFERS = ("java.nio.DirectByteBuffer.", "java.nio.ByteBuffer.allocateDirect", 
 _UNSAFE = ("jdk.internal.misc.Unsafe.allocateMemory", "sun.misc.Unsafe.allocateMemory")
 _TRACKED = "jvm-malloc"  # an owner that only Native Memory Tracking tells
 # Owners of the pages of mappings.
-_FILES, _ANONYMOUS = ("mapped-files",), ("anonymous", "unattributed")
+_FILES = ("mapped-files", "shared-libraries", "jars")
+_ANONYMOUS = ("anonymous", "unattributed")
 
 
 def owners_with_blocks(found: OwnersGrowth, ranked: Ranking) -> OwnersGrowth:
