@@ -50,7 +50,7 @@ _KEPT = "the memory that it keeps free cannot be told from blocks"
 _OTHER_ALLOCATORS = {
     "jemalloc": f"jemalloc has malloc's place: {_KEPT}",
     "tcmalloc": f"tcmalloc has malloc's place: {_KEPT}, nor its mappings from other anonymous memory",
-    "mimalloc": "mimalloc has malloc's place: its memory is not told from other anonymous memory",
+    "mimalloc": f"mimalloc has malloc's place: {_KEPT}",
 }
 
 

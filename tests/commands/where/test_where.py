@@ -179,7 +179,7 @@ def test_what_the_program_takes_meanwhile_is_not_our_cost(
 
 
 @needs.tracing
-@pytest.mark.parametrize("allocator", ["jemalloc", "tcmalloc"])
+@pytest.mark.parametrize("allocator", ["jemalloc", "tcmalloc", "mimalloc"])
 def test_another_allocator(
     allocator: str, jre: Callable[[int], Path], classes: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

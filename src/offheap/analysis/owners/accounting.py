@@ -118,7 +118,7 @@ def known(evidence: Evidence) -> Claims:
                 continue  # step 2 claims it by its shape
             name = UNNAMED_STACKS if owner == "thread-stacks" else region.category
             claims.add([Range(region.start, region.end, owner, name)])
-    claims.add(mapping_shapes.jemalloc(rows) or mapping_shapes.arenas(rows, evidence.heads))
+    claims.add(mapping_shapes.other_allocators(rows) or mapping_shapes.arenas(rows, evidence.heads))
     if evidence.metaspace:
         if not any(place.part == "class space" for place in evidence.places):
             claims.add(mapping_shapes.class_space(rows, claims, evidence.metaspace))

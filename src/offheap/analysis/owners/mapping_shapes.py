@@ -19,6 +19,7 @@ from offheap.proc.threads import Thread
 ARENA_BYTES = 64 << 20  # glibc's HEAP_MAX_SIZE on 64-bit machines
 NODE_BYTES = 64 << 20  # a node of HotSpot's metaspace, JDK 16 and later
 NODE_ALIGNMENT = 4 << 20
+_UNRESERVED = ("jemalloc", "mimalloc")
 _CLOSE = 1 << 20
 _COMBINATIONS = 10_000
 _LARGEST_GUARD = 1 << 20
@@ -69,16 +70,18 @@ def _aligned(rows: Sequence[SmapsEntry]) -> Iterator[tuple[SmapsEntry, int]]:
                 yield row, start
 
 
-def jemalloc(rows: Sequence[SmapsEntry]) -> list[Range]:
-    """jemalloc's mappings, in a process with its library.
+def other_allocators(rows: Sequence[SmapsEntry]) -> list[Range]:
+    """The mappings of jemalloc or mimalloc, in a process with its library.
 
-    Its pages.c maps everything open and with MAP_NORESERVE ("nr"), unless vm.overcommit_memory is 2; HotSpot
-    and libraries' own mmap hardly ever do both.
+    Both map everything with MAP_NORESERVE ("nr"; jemalloc unless vm.overcommit_memory is 2), and open what
+    they use; HotSpot and libraries' own mmap hardly ever do both.
     """
-    if not any(row.is_file and "libjemalloc" in row.mapping.name for row in rows):
+    names = {row.mapping.name for row in rows if row.is_file}
+    found = next((one for one in _UNRESERVED if any(f"lib{one}" in name for name in names)), None)
+    if not found:
         return []
     return [
-        Range(row.mapping.start, row.mapping.end, "malloc", "jemalloc")
+        Range(row.mapping.start, row.mapping.end, "malloc", found)
         for row in rows
         if is_anonymous(row) and row.mapping.permissions == "rw-p" and "nr" in row.flags
     ]
