@@ -239,7 +239,8 @@ def _recording(args: argparse.Namespace) -> int:
     over, info = recording.owners, recording.info
     if not len(over.times):
         raise UserError(
-            f"{args.process} does not hold the owners of RSS: a live file, or made by an older offheap",
+            f"{args.process} does not hold the owners of RSS: it is a live file, an older offheap made it, "
+            "or no reading was taken",
             f"while the process runs, use offheap where {info.pid}",
         )
     found = judge(over, pid=info.pid if info.ended == "recording" else None)

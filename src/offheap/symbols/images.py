@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import resource
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -53,18 +54,22 @@ class Images:
         soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         self._room = max(1, min(_MOST_OPEN, soft // _SHARE_OF_DESCRIPTORS))
 
-    def meet(self, module: MappedModule) -> None:
-        """Opens the module's image, unless it is open; tries again when the descriptor becomes known."""
-        key = module.path, module.build_id
-        if module in self._met or key in self._found or not module.path.startswith("/"):
-            return
-        self._met.add(module)
-        image = self._by_path(module)
-        if image is None and self._pid is not None:
-            image = _of_process(self._pid, module)
-        if image:
-            self._found.add(key)
-            self._keep(key, image)
+    def meet(self, modules: Iterable[MappedModule]) -> None:
+        """Opens the images that are not open; tries again when a descriptor becomes known."""
+        mapped: dict[int, maps.Mapping] | None = None
+        for module in modules:
+            key = module.path, module.build_id
+            if module in self._met or key in self._found or not module.path.startswith("/"):
+                continue
+            self._met.add(module)
+            image = self._by_path(module)
+            if image is None and self._pid is not None:
+                # Once for all: a process with a thousand libraries has ten thousand mappings.
+                mapped = _mapped(self._pid) if mapped is None else mapped
+                image = _of_process(self._pid, module, mapped.get(module.start))
+            if image:
+                self._found.add(key)
+                self._keep(key, image)
 
     def take(self, path: str, build_id: str) -> Image | None:
         """The image that meet() opened, once; the caller closes it."""
@@ -90,9 +95,11 @@ class Images:
         return _whole(beneath(self._root, module.path.removesuffix(DELETED)), module)
 
 
-def _of_process(pid: int, module: MappedModule) -> Image | None:
-    mapping = _mapping(pid, module)
-    if mapping is None:
+def _of_process(pid: int, module: MappedModule, mapping: maps.Mapping | None) -> Image | None:
+    """`mapping`: what is mapped at the module's start."""
+    # Without a build-id the name shows whether another image has replaced it.
+    name = module.path.removesuffix(DELETED).rpartition("/")[2]
+    if mapping is None or not (module.build_id or mapping.name == name):
         return None
     held = Path(f"/proc/{pid}/fd/{module.descriptor}")
     its_file = module.descriptor >= 0 and not module.copied
@@ -106,15 +113,12 @@ def _of_process(pid: int, module: MappedModule) -> Image | None:
     return _in_memory(Path(f"/proc/{pid}/mem"), 0, module)
 
 
-def _mapping(pid: int, module: MappedModule) -> maps.Mapping | None:
-    """The first mapping of the module, if it still exists."""
+def _mapped(pid: int) -> dict[int, maps.Mapping]:
+    """The mappings of files by their first address."""
     try:
-        found = next((one for one in maps.read(pid) if one.start == module.start and one.inode), None)
+        return {one.start: one for one in maps.read(pid) if one.inode}
     except OSError:
-        return None
-    # Without a build-id the name shows whether another image has replaced it.
-    name = module.path.removesuffix(DELETED).rpartition("/")[2]
-    return found if found and (module.build_id or found.name == name) else None
+        return {}
 
 
 def _whole(path: Path, module: MappedModule, inode: int = 0, *, link: bool = False) -> Image | None:

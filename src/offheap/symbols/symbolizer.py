@@ -96,9 +96,9 @@ class Symbolizer:
                 "files and lines need the Python package `symbolic`", "run `pip install symbolic`"
             )
 
-    def meet(self, module: MappedModule) -> None:
-        """Opens a module's image while it is available: its file may be deleted soon."""
-        self._images.meet(module)
+    def meet(self, modules: Iterable[MappedModule]) -> None:
+        """Opens the modules' images while they are available: their files may be deleted soon."""
+        self._images.meet(modules)
 
     def close(self) -> None:
         """Closes images that were never used; tables in memory stay."""

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -174,8 +174,8 @@ class Met(Symbolizer):
         super().__post_init__()
         self.modules: list[MappedModule] = []
 
-    def meet(self, module: MappedModule) -> None:
-        self.modules.append(module)
+    def meet(self, modules: Iterable[MappedModule]) -> None:
+        self.modules.extend(modules)
 
 
 def test_the_probe_copies_what_was_deleted_before(jre: Jre, folder: Path) -> None:

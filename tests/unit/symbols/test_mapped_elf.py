@@ -162,11 +162,11 @@ def test_an_image_is_opened_when_it_is_met(extracted: Path, tmp_path: Path) -> N
     path.write_bytes(extracted.read_bytes())
     address = symbols(extracted, ".dynsym")["after"][0]
     symbolizer = Symbolizer(debug_directories=NOWHERE, dwarf=False)
-    symbolizer.meet(MappedModule(str(path), build_id(extracted), 0, 0))
+    symbolizer.meet([MappedModule(str(path), build_id(extracted), 0, 0)])
     path.unlink()
     assert symbolizer.resolve(str(path), build_id(extracted), [address]) == [(Symbol("after"),)]
     late = Symbolizer(debug_directories=NOWHERE, dwarf=False)
-    late.meet(MappedModule(str(path), build_id(extracted), 0, 0))
+    late.meet([MappedModule(str(path), build_id(extracted), 0, 0)])
     assert late.resolve(str(path), build_id(extracted), [address]) == [()]
     assert late.problems == {str(path): "the file is gone"}
 
@@ -181,13 +181,33 @@ def test_only_so_many_files_are_kept_open(
     before = len(os.listdir("/proc/self/fd"))
     for path in paths:
         path.write_bytes(extracted.read_bytes())
-        symbolizer.meet(MappedModule(str(path), build_id(extracted), 0, 0))
+        symbolizer.meet([MappedModule(str(path), build_id(extracted), 0, 0)])
     assert len(os.listdir("/proc/self/fd")) == before + 3
     paths[0].unlink()
     paths[7].unlink()
     found = [bool(symbolizer.resolve(str(path), build_id(extracted), [address])[0]) for path in paths]
     assert found == [False, *[True] * 7]  # the files of the others still exist
     assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_the_mappings_are_read_once_for_all_new_modules(
+    extracted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process with a thousand deleted libraries has ten thousand mappings: 100 s of CPU, one by one."""
+    read: list[int] = []
+
+    def counted(pid: int) -> list[maps.Mapping]:
+        read.append(pid)
+        return found(pid)
+
+    found = maps.read
+    monkeypatch.setattr(maps, "read", counted)
+    gone = [MappedModule(str(tmp_path / f"lib{number}.so"), build_id(extracted), 0, 0) for number in range(9)]
+    symbolizer = Symbolizer(pid=os.getpid(), debug_directories=NOWHERE, dwarf=False)
+    symbolizer.meet(gone)
+    assert read == [os.getpid()]
+    symbolizer.meet(gone)
+    assert read == [os.getpid()]
 
 
 @needs.tracing
@@ -211,7 +231,7 @@ def test_a_deleted_library_of_a_process(
         if not root:
             monkeypatch.setattr(opened, "_whole", lambda *_, **__: None)
         symbolizer = Symbolizer(pid=os.getpid(), debug_directories=NOWHERE, dwarf=False)
-        symbolizer.meet(MappedModule(str(path), build_id(library), start, bias))
+        symbolizer.meet([MappedModule(str(path), build_id(library), start, bias)])
         chains = symbolizer.resolve(str(path), build_id(library), [at["after"][0], hidden])
         assert chains[0] == (Symbol("after"),)
         whole = root and os.geteuid() == 0

@@ -49,8 +49,8 @@ class Symbolizer(Protocol):
     def problems(self) -> Mapping[str, str]:
         """Module path -> why its symbols are missing or not to be trusted."""
 
-    def meet(self, module: MappedModule) -> None:
-        """Opens a module's image while it can be had."""
+    def meet(self, modules: Iterable[MappedModule]) -> None:
+        """Opens the modules' images while they can be had."""
 
     def close(self) -> None:
         """Closes the images that nothing has used."""
@@ -109,17 +109,17 @@ class Naming:
         """
         rows = self._file.modules()
         self._modules = [_module(self._file, row) for row in rows]
-        for module, image in zip(self._modules, rows["image"].tolist(), strict=True):
-            self._symbolizer.meet(
-                MappedModule(
-                    module.path,
-                    module.build_id,
-                    module.start,
-                    module.bias,
-                    (image & contract.IMAGE_DESCRIPTOR) - 1,
-                    bool(image & contract.IMAGE_IN_MEMORY),
-                )
+        self._symbolizer.meet(
+            MappedModule(
+                module.path,
+                module.build_id,
+                module.start,
+                module.bias,
+                (image & contract.IMAGE_DESCRIPTOR) - 1,
+                bool(image & contract.IMAGE_IN_MEMORY),
             )
+            for module, image in zip(self._modules, rows["image"].tolist(), strict=True)
+        )
         return self._modules
 
     def without_probe(
