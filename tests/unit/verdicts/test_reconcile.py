@@ -253,6 +253,32 @@ def test_memory_of_unsafe_is_where_native_memory_tracking_counts_it(owner: str, 
     assert where(ranked).kind == kind
 
 
+@pytest.mark.parametrize(
+    ("function", "kind"),
+    [
+        ("metaspace::VirtualSpaceNode::commit_range", "metaspace"),
+        ("VirtualSpaceList::expand_by", "metaspace"),
+        ("CodeHeap::expand_by", "code-cache"),
+        ("StackOverflow::create_stack_guard_pages", "threads"),
+        ("os::reserve_memory", "native-mmap"),
+    ],
+)
+def test_mappings_of_hotspot_are_their_owners(function: str, kind: str) -> None:
+    """Classes that leak are metaspace, by their mappings as by the pages."""
+    process = Process(SECONDS, 3)
+    stack = (
+        native("mmap", ""),
+        jvm("os::commit_memory"),
+        jvm(function),
+        java("com.example.Rules.compile", 7),
+    )
+    process.add(stack, Leak(2, 64 << 10), kind=StackKind.MMAP)
+    recording = replace(process.record(interval=32 << 10), owners=owners("malloc", 0.0))
+    ranked = ranking(replace(recording, info=replace(recording.info, after_collection=True)))
+    assert ranked.verdicts[0] == "leak"
+    assert where(ranked).kind == kind
+
+
 def test_a_leak_that_explains_a_part_leaves_the_rest_said() -> None:
     words = answer(ranking(recorded("leak", "much")))
     assert words.startswith("Leaking: ")

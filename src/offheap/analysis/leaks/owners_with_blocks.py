@@ -12,6 +12,7 @@ from offheap.analysis.leaks.reconcile import PAGES, QUIET, Level, why_no_site
 from offheap.analysis.leaks.results import Suspect
 from offheap.analysis.owners.results import Kind, OwnersGrowth, WhereVerdict
 from offheap.analysis.owners.verdict import JAVA_HEAP, where_command
+from offheap.analysis.stacks.jvm_structures import mapped_for
 from offheap.analysis.statistics.trend import JUDGED
 from offheap.quantities import PER_SECOND, format_size, round_up_seconds
 
@@ -86,6 +87,8 @@ def _too_little(verdict: WhereVerdict, level: Level, pid: str) -> WhereVerdict:
 
 def _holds(suspect: Suspect, by_pages: OwnersGrowth) -> Kind:
     """Whose pages its blocks lie in; of mappings the block does not tell whether a file is behind it."""
+    if suspect.site.kind == "mmap" and (owner := mapped_for(suspect.site.stack)):
+        return owner
     if suspect.site.kind == "mmap":
         gained = {one.owner: one.bytes - one.first_bytes for one in by_pages.owners}
         files, others = (sum(gained.get(name, 0.0) for name in names) for names in (_FILES, _ANONYMOUS))

@@ -10,8 +10,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import Literal
 
 from offheap.recording.model import Frame
+
+Mapped = Literal["metaspace", "code-cache", "threads"]
 
 # The caller has to delete these: JNI's specification, chapter 4, "Global References".
 _HANDLES = re.compile(r"jni_New(?:Weak)?GlobalRef\b|JNIHandles::make_(?:weak_)?global\b|JvmtiEnv::SetTag\b")
@@ -36,6 +39,14 @@ _NAMES: tuple[tuple[re.Pattern[str], str], ...] = (
         "classes",
     ),
     (re.compile(r"nmethod::|CodeCache::|AdapterHandler|CodeBlob::"), "compiled code"),
+)
+
+
+# What HotSpot maps or commits memory for, as `where` calls its owners.  JDK 11 has no namespace metaspace.
+_MAPPED: tuple[tuple[re.Pattern[str], Mapped], ...] = (
+    (re.compile(r"metaspace::|VirtualSpace(?:Node|List)::|SpaceManager::|Metaspace::"), "metaspace"),
+    (re.compile(r"CodeHeap::|CodeCache::"), "code-cache"),
+    (re.compile(r"\w+::create_stack_guard_pages\b"), "threads"),
 )
 
 
@@ -64,3 +75,15 @@ def name(stack: Sequence[Frame]) -> str:
                 if pattern.match(frame.name):
                     return words
     return ""
+
+
+def mapped_for(stack: Sequence[Frame]) -> Mapped | None:
+    """Whose pages a mapping of HotSpot's own holds; None: another's."""
+    for frame in stack:
+        if frame.kind == "java":
+            break
+        if frame.kind == "jvm":
+            for pattern, owner in _MAPPED:
+                if pattern.match(frame.name):
+                    return owner
+    return None
