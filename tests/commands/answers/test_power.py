@@ -19,6 +19,7 @@ from harness.jvms.zoo import Zoo
 from harness.plugins.rotation import with_slow
 from harness.simulation import (
     INTERVAL,
+    Born,
     Cache,
     Churn,
     Flow,
@@ -285,3 +286,28 @@ def test_growth_is_followed_for_as_long_again_however_long_that_is(hours: int) -
     assert answer(ranked).endswith(f"Record {advised}.")
     (check,) = gate(recording, Limits()).checks
     assert check.why.endswith(f"record {advised}")
+
+
+@pytest.mark.parametrize(("size", "blocks"), [(64_000, 64), (2_000, 1_500)])
+def test_a_leak_in_waves_is_not_excluded(size: int, blocks: int) -> None:
+    """A batch each half minute: of 65 s some part has no birth, and all together grow."""
+    wrong = []
+    for begin in range(0, 30, 3):
+        process = Process(65.0, begin)
+        times = [wave + at / 1000 for wave in range(begin, 65, 30) for at in range(blocks)]
+        process.add(inflater("com.example.Reports.render"), Born(tuple(t for t in times if t < 65), size))
+        process.add(inflater("com.example.Other.work"), Churn(300, 7160, 0.1))
+        found = conclude(ranking(process.record(interval=32 << 10)))
+        truth = blocks * size / 30
+        if found.kind == "no leak" and found.power.bytes_per_second < 0.8 * truth:
+            wrong.append(begin)
+    assert not wrong
+
+
+def test_a_start_up_is_no_leak_in_waves() -> None:
+    """Few blocks come again, after a long pause, and none is freed."""
+    process = Process(60.0, 1)
+    early, late = [at / 40 for at in range(400)], [55 + at / 10 for at in range(8)]
+    process.add(inflater("com.example.Main.load"), Born((*early, *late), 64_000))
+    found = conclude(ranking(process.record(exact=True)))
+    assert found.power.bytes_per_second < DEFAULT_LIMIT / 40

@@ -30,7 +30,7 @@ from offheap.analysis.statistics.estimates import Estimates
 from offheap.analysis.totals import totals
 from offheap.analysis.totals.stats import lost_samples
 from offheap.analysis.verdicts.collected import collected
-from offheap.analysis.verdicts.power import Power, growth_limits, new_site_limit
+from offheap.analysis.verdicts.power import Power, growth_limits, new_site_limit, wave_limits
 from offheap.analysis.verdicts.site_history import Histories, histories
 from offheap.analysis.verdicts.site_verdicts import judge
 from offheap.analysis.verdicts.survival import Survival, survival
@@ -102,7 +102,7 @@ def ranking(
         sites,
         judgements,
         order(sites, judgements, wanted.by_jvm),
-        hidden=growth_limits(sites, history, judgements.growth),
+        hidden=np.maximum(growth_limits(sites, history, judgements.growth), wave_limits(sites, history)),
         by_jvm=wanted.by_jvm,
         history=history,
         _below=wanted.below,

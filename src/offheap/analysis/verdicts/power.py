@@ -10,6 +10,7 @@ a new site   Samples of a leak come by chance.  `site_verdicts` reports a site t
 an old site  Blocks that leaked in a part of the time are alive at the end: they are at most the survivors
              that were born in that part.  For each unreported site, the least of four upper limits: those
              of the survivors of three parts of the time, and that of its net growth (`growth_limits`).
+             Only its growth limits a site that freed nothing and takes blocks in waves (`wave_limits`).
 
 X assumes a leak through the whole recording at an even rate, in blocks of at most BLOCK_BYTES.
 Larger blocks are rarer: a leak in blocks of s bytes may be `samples_needed` x s / seconds larger than X.
@@ -26,6 +27,7 @@ import numpy as np
 from offheap.analysis.sites.sites import SiteTable, latest_rows
 from offheap.analysis.statistics.estimates import Estimates, Floats
 from offheap.analysis.statistics.student import DEVIATIONS_95
+from offheap.analysis.verdicts.signs import FEWEST_SURVIVORS
 from offheap.analysis.verdicts.site_history import Histories
 from offheap.analysis.verdicts.verdict_rules import FEWEST_OF_LATE, SHORTEST
 from offheap.quantities import format_duration, format_size, round_up_seconds
@@ -50,6 +52,8 @@ _MARGIN = 2.0
 _COARSEST = 64 << 10
 # Samples of a leak: where so many are not enough, the recording is too short for any number.
 _MOST_SAMPLES = 1e6
+# Share of the births before the longest pause that came after it: of three like waves one comes after two.
+_NEXT_WAVE = 0.5
 _EXACT = 1e-3  # share of the samples that the search may miss: far less than their chance
 _STEPS = 400  # of the integral over the time of a leak's first sample
 
@@ -182,6 +186,39 @@ def growth_limits(sites: SiteTable, history: Histories, growth: Estimates) -> Fl
             most = np.where(history.sampled(low, high) > 0, survivors, unseen)
             limits = np.minimum(limits, most / (history.times[high] - history.times[low]))
     return np.maximum(limits, 0.0)
+
+
+def wave_limits(sites: SiteTable, history: Histories) -> Floats:
+    """By site, the rate of a leak in waves: of a site that freed nothing, whose next wave may be due.
+
+    A leak that comes in a batch every half minute leaves parts of the time without a birth, which
+    `growth_limits` would take as an upper limit.  0 of other sites.
+    """
+    a, end = history.at(1 / 3), history.end
+    enough = (sites.samples <= history.sampled(0, end)) & (history.sampled(a, end) >= FEWEST_SURVIVORS)
+    again = np.zeros(len(sites), np.bool_)
+    again[enough] = [_may_come(history, site) for site in np.flatnonzero(enough).tolist()]
+    # A site that is new has hardly any time of its own: a few blocks in it are no rate.
+    seconds = np.maximum(history.seconds(a, end), (history.times[-1] - history.times[0]) / 3)
+    limits: Floats = np.where(again, history.found(a, end, _NORMAL).high / np.maximum(seconds, SHORTEST), 0.0)
+    return limits
+
+
+def _may_come(history: Histories, site: int) -> bool:
+    """Whether the next wave may be due: the last births are no longer ago than the longest pause.
+
+    A start-up, or a cache that fills, takes ever less: after the longest pause less than before.
+    """
+    counts = np.diff(history.samples[site])
+    filled = np.flatnonzero(counts)
+    born = history.times[1:][filled]
+    if len(born) < 2:
+        return False
+    pauses = np.diff(born)
+    longest = int(pauses.argmax())
+    after = float(counts[filled[longest + 1 :]].sum())
+    before = float(counts[filled[: longest + 1]].sum())
+    return after >= _NEXT_WAVE * before and bool(history.times[-1] - born[-1] <= pauses[longest])
 
 
 def _unseen(sites: SiteTable) -> Floats:
