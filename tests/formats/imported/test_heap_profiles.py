@@ -135,7 +135,28 @@ def test_a_single_file_gives_no_verdict(tmp_path: Path) -> None:
     text = run_offheap("leaks", recording)
     words = " ".join(text.stdout.split())
     assert "Cannot tell yet: one imported file shows no course of time. Import a series of files" in words
+    gate = run_offheap("check", recording, expect=3).stdout
+    assert "the files cover only 0.00 s; import a series of files, taken over 10 s or more" in gate
     assert {one["verdict"] for one in leaks(recording)["suspects"]} <= {"cannot tell yet", "freed"}
+
+
+def test_the_advice_of_a_series_is_a_longer_series(tmp_path: Path) -> None:
+    """No import of a series is ever called a leak, and nobody can record files for longer."""
+    files = [tmp_path / f"{number:02}.heap" for number in range(12)]
+    for number, file in enumerate(files):
+        blocks, size = 10 + number, (10 + number) << 16
+        line = f"{blocks}: {size} [{blocks}: {size}]"
+        file.write_text(f"heap profile: {line} @ heapprofile\n{line} @ 0x10 0x20\n\nMAPPED_LIBRARIES:\n")
+        os.utime(file, (1.7e9 + 10 * number,) * 2)
+    recording, _ = imported(tmp_path, *files)
+    words = " ".join(run_offheap("leaks", recording).stdout.split())
+    assert "Growing, and not shown to be a leak in 1 min 50 s" in words
+    assert "Import files that cover 4 min or more to see whether it goes on;" in words
+    assert "whether old blocks stay shows in a recording of offheap alone" in words
+    gate = run_offheap("check", recording, expect=3).stdout
+    assert "import files that cover 4 min or more" in gate
+    assert "Record " not in words
+    assert "record " not in gate
 
 
 @pytest.mark.parametrize(

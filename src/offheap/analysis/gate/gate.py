@@ -97,7 +97,9 @@ def _gap(recording: Recording, found: Conclusion) -> str:
     info = recording.info
     if info.duration_seconds < SHORTEST:
         seconds = found.power.seconds_for(found.limit)
-        return f"only {format_duration(info.duration_seconds)} were recorded; {record(seconds, found)}"
+        time = format_duration(info.duration_seconds)
+        known = f"the files cover only {time}" if info.imported else f"only {time} were recorded"
+        return f"{known}; {record(seconds, found)}"
     if not totals.samples(recording):
         return "nothing was recorded; record longer, or with --exact, if the program allocates at all"
     return found.lost

@@ -33,6 +33,7 @@ _NO_TIME = 1e-3  # seconds: an imported file is one moment, and any recording is
 _PATIENCE = 600.0  # seconds: if more are needed, finer sampling is better
 per_minute = PER_MINUTE.format  # rates and limits alike, so that they can be compared at a glance
 _LONGEST = 86400.0  # seconds: the longest recording that is advised to exclude a leak
+_NO_BIRTHS = "whether old blocks stay shows in a recording of offheap alone"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,7 @@ class Conclusion:
     lost     why it is not shown that nothing leaks, whatever the power: samples were lost; "" if few were
     beside   what grows by levels and is no leak of blocks, in words; "" if nothing does
     finer    the option that sets the sampling interval
+    births   whether the recording has births of blocks; files of other tools mostly have none
     """
 
     kind: Kind
@@ -57,6 +59,7 @@ class Conclusion:
     beside: str = ""
     lost: str = ""
     finer: str = "--interval"
+    births: bool = True
 
 
 def conclude(ranked: Ranking, limit: float = DEFAULT_LIMIT, without: Collection[int] = ()) -> Conclusion:
@@ -65,7 +68,8 @@ def conclude(ranked: Ranking, limit: float = DEFAULT_LIMIT, without: Collection[
     found = _conclude(ranked, limit, without)
     if lost and found.kind in ("no leak", "cannot tell yet"):
         found = replace(found, kind="cannot tell yet", seconds=None)
-    return replace(found, lost=lost, finer=ranked.finer)
+    births = ranked.sites.recording.info.births
+    return replace(found, lost=lost, finer=ranked.finer, births=births)
 
 
 def _lost(ranked: Ranking) -> str:
@@ -139,7 +143,7 @@ def advice(found: Conclusion) -> str:
     if found.seconds is None:
         return ""
     if found.kind == "growing":
-        text = _more(found.seconds, found.power)
+        text = _to_follow(found.seconds, found)
     else:
         text = record(found.seconds, found, _to_exclude(found))
     return f"{text[0].upper()}{text[1:]}."
@@ -153,7 +157,14 @@ def undecided(found: Conclusion) -> str:
 
 def to_follow_growth(info: Info, found: Conclusion) -> str:
     """`record 20 s more (40 s in all)`, however long that is: only time shows whether growth goes on."""
-    return _more(to_tell_growth(info), found.power)
+    return _to_follow(to_tell_growth(info), found)
+
+
+def _to_follow(seconds: float, found: Conclusion) -> str:
+    if found.births:
+        return _more(seconds, found)
+    # Without births no series of files shows a leak, however long it is.
+    return f"{_more(seconds, found, ' to see whether it goes on')}; {_NO_BIRTHS}"
 
 
 def record(seconds: float, found: Conclusion, purpose: str = "") -> str:
@@ -161,21 +172,29 @@ def record(seconds: float, found: Conclusion, purpose: str = "") -> str:
 
     seconds: in all; purpose: ` to ...`, or nothing
     """
-    if found.power.seconds <= _NO_TIME:
-        return _more(seconds, found.power, purpose)
+    if _of_files(found):
+        return _more(seconds, found, purpose)
     finer = _finer(found) if seconds > _PATIENCE and found.kind != "growing" else ""
     if seconds > _LONGEST:
         return (
             f"record {finer}{purpose}" if finer else f"no recording of {_whole(_LONGEST)} is enough{purpose}"
         )
-    return f"{_more(seconds, found.power, purpose)}{f', or {finer}' if finer else ''}"
+    return f"{_more(seconds, found, purpose)}{f', or {finer}' if finer else ''}"
 
 
-def _more(seconds: float, power: Power, purpose: str = "") -> str:
+def _of_files(found: Conclusion) -> bool:
+    """Whether a tool wrote files that each show one moment: nobody can record such a recording for longer."""
+    return not found.births or found.power.seconds <= _NO_TIME
+
+
+def _more(seconds: float, found: Conclusion, purpose: str = "") -> str:
     whole = round_up_seconds(seconds)
-    if power.seconds <= _NO_TIME:
-        return f"import a series of files, taken over {_whole(whole)} or more{purpose}"
-    more = round_up_seconds(max(whole - power.seconds - 0.5, 1.0))
+    if _of_files(found):
+        if whole > _LONGEST:
+            return f"no series of files over {_whole(_LONGEST)} is enough{purpose}"
+        files = "a series of files, taken over" if found.power.seconds <= _NO_TIME else "files that cover"
+        return f"import {files} {_whole(whole)} or more{purpose}"
+    more = round_up_seconds(max(whole - found.power.seconds - 0.5, 1.0))
     text = (
         f"record {_whole(more)} more ({_whole(whole)} in all)" if more < whole else f"record {_whole(whole)}"
     )
@@ -208,7 +227,9 @@ def _seen(power: Power) -> str:
 
 
 def _to_exclude(found: Conclusion) -> str:
-    return f" to exclude one of {per_minute(found.limit)}"
+    # The text before it mentions a leak, unless the time is too short for any.
+    what = "one" if math.isfinite(found.power.bytes_per_second) else "a leak"
+    return f" to exclude {what} of {per_minute(found.limit)}"
 
 
 def _whole(seconds: float) -> str:
