@@ -109,6 +109,8 @@ def run(args: argparse.Namespace) -> int:
             else "both recordings and a command are given",
             "give recordings, or a command after --: offheap check -- java -jar app.jar",
         )
+    if args.recordings:
+        _refuse_recording_options(args)
     if args.no_new_leaks and args.baseline is None:
         raise UserError("--no-new-leaks needs a baseline", "add --baseline OLD")
     if args.junit is not None and not args.junit.parent.is_dir():
@@ -148,6 +150,18 @@ def run(args: argparse.Namespace) -> int:
     unused = [suppression for index, suppression in enumerate(ignore) if index not in used]
     _report(args, gates, outcome, unused)
     return (launched.status if launched is not None else 0) or STATUSES[outcome]
+
+
+def _refuse_recording_options(args: argparse.Namespace) -> None:
+    """A gate on what is recorded already would silently drop them."""
+    parser = argparse.ArgumentParser()
+    run_command.add_recording_options(parser)
+    for name, value in vars(parser.parse_args([])).items():
+        if getattr(args, name) != value:
+            raise UserError(
+                f"--{name.replace('_', '-')} is for recording a command, and recordings are given",
+                "leave it out, or give a command after --",
+            )
 
 
 def _limits(args: argparse.Namespace) -> Limits:

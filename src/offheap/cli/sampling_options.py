@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING
 
 from offheap.errors import UserError
 from offheap.probe import options
-from offheap.quantities import format_share, parse_share, parse_size
+from offheap.quantities import format_share, format_size, parse_share, parse_size
 
 if TYPE_CHECKING:
     from offheap.probe.sampling import Sampling
+
+_LARGEST = 1 << 44  # bytes: the probe reads no larger number (probe/options.c)
+_LARGEST_JAVA_INTERVAL = 1 << 30  # bytes: JVMTI takes a signed number of 32 bits
 
 
 def add_arguments(parser: argparse._ActionsContainer, condition: str = "") -> None:
@@ -70,6 +73,7 @@ def beside(args: argparse.Namespace) -> list[str]:
 def _java_heap(args: argparse.Namespace) -> list[str]:
     if args.java_heap_interval == 0:
         raise UserError("--java-heap-interval must be greater than 0", "give a size such as 512KiB")
+    _at_most("--java-heap-interval", args.java_heap_interval, _LARGEST_JAVA_INTERVAL, "512KiB")
     if args.java_heap_interval is not None:
         return ["java", f"java-interval={args.java_heap_interval}"]
     return ["java"] if args.java_heap else []
@@ -78,7 +82,22 @@ def _java_heap(args: argparse.Namespace) -> list[str]:
 def _memory(args: argparse.Namespace) -> list[str]:
     if args.memory == 0:
         raise UserError("--memory must be greater than 0", "leave it out, or give a size such as 64MiB")
-    return ([] if args.memory is None else [f"memory={args.memory}"]) + (["force"] if args.force else [])
+    _at_most("--memory", args.memory, _LARGEST, "64MiB")
+    if args.memory is None:
+        return ["force"] if args.force else []
+    from offheap.probe.admission import PROBE_BYTES
+
+    if args.memory < PROBE_BYTES:
+        raise UserError(
+            f"--memory {format_size(args.memory)} is too little: the probe needs {format_size(PROBE_BYTES)}",
+            "leave it out, or give a size such as 64MiB",
+        )
+    return [f"memory={args.memory}", *(["force"] if args.force else [])]
+
+
+def _at_most(option: str, size: int | None, most: int, example: str) -> None:
+    if size is not None and size > most:
+        raise UserError(f"{option} is above {format_size(most)}", f"give a size such as {example}")
 
 
 def allow_reading(words: str) -> None:
@@ -91,6 +110,7 @@ def allow_reading(words: str) -> None:
 def _sampling(args: argparse.Namespace) -> str:
     if args.interval == 0 and not args.exact:
         raise UserError("--interval must be greater than 0", "use --exact to record every block")
+    _at_most("--interval", args.interval, _LARGEST, "512KiB")
     if args.exact:
         if args.budget is not None:
             raise UserError(

@@ -56,8 +56,13 @@ class Message:
 
 def destination(kind: Kind, url: str, headers: Mapping[str, str]) -> Destination:
     """UserError: no HTTP URL, credentials in the URL, or headers without encryption across a network."""
-    parts = urllib.parse.urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    try:
+        parts = urllib.parse.urlsplit(url)
+        # The library reads the port when asked; a connection would take the number modulo 65,536.
+        valid = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:
+        valid = False
+    if not valid:
         raise UserError(f"{url} is not the URL of a server", f"write --{kind} https://HOST:PORT")
     if parts.username is not None or parts.password is not None:
         raise UserError(

@@ -119,6 +119,18 @@ def test_every_command_explains_itself(name: str) -> None:
         (["tree", "x", "--least", "200%"], "not a share"),
         (["completion", "cmd.exe"], "see `offheap completion --help`"),
         (["leaks", "/no/such/recording"], "/no/such/recording does not exist"),
+        # The probe would start without recording, and say so in its own words.
+        (["run", "--interval", "17TiB", "--", "true"], "--interval is above 16.0 TiB"),
+        (["run", "--memory", "17TiB", "--", "true"], "--memory is above 16.0 TiB"),
+        (
+            ["run", "--memory", "2MiB", "--", "true"],
+            "--memory 2.0 MiB is too little: the probe needs 2.1 MiB",
+        ),
+        (["env", "--java-heap-interval", "2GiB"], "--java-heap-interval is above 1.0 GiB"),
+        (["check", "x.offheap", "--duration", "5s"], "--duration is for recording a command"),
+        (["check", "x.offheap", "--exact"], "--exact is for recording a command"),
+        (["push", "x", "--otlp", "http://localhost:99999"], "is not the URL of a server"),
+        (["push", "x", "--otlp", "http://[::1"], "is not the URL of a server"),
     ],
 )
 def test_wrong_use_is_one_line(arguments: list[str], hint: str) -> None:
