@@ -124,7 +124,7 @@ def test_every_command_explains_itself(name: str) -> None:
         (["run", "--memory", "17TiB", "--", "true"], "--memory is above 16.0 TiB"),
         (
             ["run", "--memory", "2MiB", "--", "true"],
-            "--memory 2.0 MiB is too little: the probe needs 2.1 MiB",
+            "2.0 MiB is too little: the probe needs 2.1 MiB",
         ),
         (["env", "--java-heap-interval", "2GiB"], "--java-heap-interval is above 1.0 GiB"),
         (["check", "x.offheap", "--duration", "5s"], "--duration is for recording a command"),

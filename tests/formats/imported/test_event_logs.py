@@ -287,6 +287,21 @@ def test_static_functions_by_the_file(library: tuple[Path, dict[str, int]], tmp_
     assert any("same builds" in sentence for sentence in profile.lacks)
 
 
+def test_a_program_started_by_a_relative_path(
+    library: tuple[Path, dict[str, int]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """GIVEN argv[0] relative to the start WHEN that folder is the current one THEN the file names."""
+    path, places = library
+    hidden = places["hidden"] + 4
+    written = log(tmp_path, f"= Start\n@ ./{path.name}:[{hidden:#x}] + 0x20 0x2\n")
+    monkeypatch.chdir(path.parent)
+    assert held_by(check(mtrace.read([written])), "hidden") == (1, 2)
+    monkeypatch.chdir(tmp_path)
+    profile = check(mtrace.read([written]))
+    assert held_by(profile, f"libcalls.so+{hidden:#x}") == (1, 2)
+    assert any("in the folder in which the program was started" in one for one in profile.lacks)
+
+
 def test_addresses_before_glibc_2_34_by_the_maps(tmp_path: Path) -> None:
     mappings = maps.parse(["7f0000001000-7f0000005000 r-xp 00002000 08:01 7  /usr/lib/libfoo.so"])
     path = log(tmp_path, "= Start\n@ libfoo.so:[0x7f0000001234] + 0x10 0x1\n")

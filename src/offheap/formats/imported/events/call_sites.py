@@ -31,6 +31,10 @@ UNCHECKED = (
     "Functions of {names} are named by the files that are at their paths now; the log has nothing that tells "
     "whether these are the same builds"
 )
+RELATIVE = (
+    "Functions of {names} have no names: no file with symbols is at that path; import the log in the folder "
+    "in which the program was started"
+)
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,14 @@ class _Site:
     def relative(self) -> bool:
         return 0 < self.address < _RELATIVE
 
+    @property
+    def file(self) -> str:
+        """The path of the object's file; "" if it is not known.
+
+        dladdr knows the program itself by argv[0].  A name without a slash was found on PATH.
+        """
+        return str(Path(self.path).absolute()) if "/" in self.path else ""
+
 
 @dataclass
 class CallSites:
@@ -59,6 +71,7 @@ class CallSites:
     mappings: Sequence[Mapping] = ()
     numbers: dict[bytes, int] = field(default_factory=dict)
     unchecked: list[str] = field(default_factory=list)
+    elsewhere: set[str] = field(default_factory=set)  # relative paths without symbols here
 
     def number(self, caller: bytes) -> int:
         """The number of a caller, from 0 on."""
@@ -77,14 +90,15 @@ class CallSites:
         return [stacks.of_frames(_frames(site, chains.get(number, ()))) for number, site in enumerate(sites)]
 
     def lacks(self) -> list[str]:
-        return [UNCHECKED.format(names=", ".join(sorted(self.unchecked)))] if self.unchecked else []
+        said = ((UNCHECKED, self.unchecked), (RELATIVE, self.elsewhere))
+        return [text.format(names=", ".join(sorted(names))) for text, names in said if names]
 
     def _named(self, sites: Sequence[_Site]) -> dict[int, tuple[Symbol, ...]]:
         """By number of the caller: the chain at it, from files that agree with every name in the log."""
         of_path: dict[str, list[int]] = {}
         for number, site in enumerate(sites):
-            if site.path.startswith("/") and site.relative:
-                of_path.setdefault(site.path, []).append(number)
+            if site.file and site.relative:
+                of_path.setdefault(site.file, []).append(number)
         found: dict[int, tuple[Symbol, ...]] = {}
         symbolizer = Symbolizer()
         for path, numbers in of_path.items():
@@ -98,7 +112,9 @@ class CallSites:
                 continue
             # A return address: the call is before it.
             chains = symbolizer.resolve(path, "", [sites[number].address - 1 for number in numbers])
-            if any(chains) and not logged:
+            if not any(chains):
+                self.elsewhere.update({sites[numbers[0]].path} - {path})
+            elif not logged:
                 self.unchecked.append(sites[numbers[0]].module)
             found.update((number, chain) for number, chain in zip(numbers, chains, strict=True) if chain)
         return found
