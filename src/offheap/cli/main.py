@@ -173,6 +173,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command.  Exit status: 0 done, 1 a gate failed, 2 wrong use or bad input,
     130 interrupted, 141 the reader of a pipe went away, 70 a defect of offheap."""
     debug = bool(os.environ.get("OFFHEAP_DEBUG"))
+    _open_closed_streams()
     never_fail(sys.stdout)
     never_fail(sys.stderr)
     try:
@@ -204,6 +205,17 @@ def main(argv: Sequence[str] | None = None) -> int:
             "run again with OFFHEAP_DEBUG=1 for the traceback and report it"
         )
         return 70
+
+
+def _open_closed_streams() -> None:
+    """Opens /dev/null in place of each standard stream that the caller closed (`>&-`).
+
+    Otherwise the next file that is opened, such as a part of a recording, gets the number of the stream.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            null = os.open(os.devnull, os.O_RDWR)
+            setattr(sys, name, os.fdopen(null, mode, encoding="utf-8", closefd=False))
 
 
 def _complain(message: str) -> int:

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import resource
+import shlex
 import subprocess
 import sys
 import time
@@ -176,6 +177,14 @@ def test_errors_have_their_status(
     complaint = capsys.readouterr().err
     assert complaint == line or (status == 70 and complaint.startswith(line))
     assert "Traceback" not in complaint
+
+
+@pytest.mark.parametrize(("closed", "shown"), [("<&-", True), ("2>&-", True), (">&-", False)])
+def test_closed_standard_streams_are_no_defect(closed: str, shown: bool, recording: Path) -> None:
+    """GIVEN a caller that closed standard streams, as some daemons do THEN the command works without them."""
+    command = shlex.join([sys.executable, "-m", "offheap", "leaks", str(recording)])
+    done = subprocess.run(["sh", "-c", f"{command} {closed}"], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr, bool(done.stdout)) == (0, "", shown)
 
 
 def test_a_defect_shows_its_traceback_on_demand(monkeypatch: pytest.MonkeyPatch) -> None:
