@@ -15,6 +15,7 @@ import pytest
 from harness import needs
 from harness.hostile.left_live_files import left
 from harness.paths import ROOT
+from harness.recordings.imported_profiles import SAMPLES
 from harness.warm_command import warm
 from offheap.cli.main import COMMANDS
 from offheap.errors import UserError
@@ -82,6 +83,29 @@ def test_a_full_file_system_is_found_before_the_start(tmp_path: Path) -> None:
             assert not os.listdir(tmp_path)
         finally:
             subprocess.run(["umount", tmp_path], check=True)
+
+
+def test_a_file_system_that_fills_up_has_one_plain_line(tmp_path: Path) -> None:
+    """GIVEN room for any share of a new recording THEN it is there as a whole, or not at all."""
+    recording, small = tmp_path / "app.offheap", tmp_path / "small"
+    assert warm("import", SAMPLES / "jemalloc.heap", "-o", recording).returncode == 0
+    small.mkdir()
+    lines = set()
+    for kilobytes in range(16, 400, 16):
+        needs.mounted(["mount", "-t", "tmpfs", "-o", f"size={kilobytes}k", "tmpfs", small])
+        try:
+            done = warm("anonymize", recording, "-o", small / "new.offheap")
+            if done.returncode == 0:
+                break
+            assert not os.listdir(small)
+            lines.add(done.stderr)
+        finally:
+            subprocess.run(["umount", small], check=True)
+    else:
+        pytest.fail("never enough room")
+    said = f"cannot write {small}/new.offheap: No space left on device; choose another place with -o"
+    assert f"offheap: {said}\n" in lines
+    assert all(line.count("\n") == 1 and "{" not in line for line in lines)
 
 
 def test_what_was_tried_leaves_nothing_behind(tmp_path: Path) -> None:

@@ -119,7 +119,7 @@ def _add_unnamed(content: Content, journal: JournalTables) -> None:
 def write(content: Content, output: Path) -> None:
     """Makes the folder `output`, which must not exist: whole, or not at all.
 
-    UserError if memory is missing, OSError if the disk refuses.
+    UserError if memory is missing or the disk refuses.
     """
     folder = output.parent / f".{output.name}.{secrets.token_hex(4)}"
     writer = RecordingWriter(folder)
@@ -132,6 +132,11 @@ def write(content: Content, output: Path) -> None:
             writer.replace_info(content.info)
             writer.finish()
         folder.rename(output)
-    except BaseException:
+    except BaseException as error:
         shutil.rmtree(folder, ignore_errors=True)
+        if isinstance(error, OSError):
+            # Not the name in the error: that of the folder that has just been removed.
+            raise UserError(
+                f"cannot write {output}: {error.strerror or error}", "choose another place with -o"
+            ) from error
         raise

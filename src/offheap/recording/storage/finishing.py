@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import os
 import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -111,7 +112,9 @@ def _disk_errors(path: Path) -> Iterator[None]:
     except duckdb.IOException as error:
         text = str(error)
         full = "No space left" in text or "quota" in text.lower()
-        raise OSError(errno.ENOSPC if full else errno.EIO, reason(error), str(path)) from error
+        if full:  # DuckDB's text is a line of JSON
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path)) from error
+        raise OSError(errno.EIO, reason(error), str(path)) from error
 
 
 def _selection(types: Mapping[str, str]) -> str:
