@@ -233,6 +233,31 @@ def test_stats_say_how_java_objects_were_followed() -> None:
     assert (sampling["followed"], sampling["thinned"]) == (heap.followed, 2)
 
 
+def test_samples_with_java_frames_are_a_part_of_what_is_named_before() -> None:
+    """The probe counts samples with Java frames over native memory and Java objects together."""
+    recording = native(leak=True)
+    objects = recorded(True, True).java
+    assert objects
+    figures = stats(recording)
+    total = figures.samples + figures.object_samples
+    assert figures.object_samples == int(latest_samples(objects)) > 0
+    both = replace(recording, info=replace(recording.info, java_version="17.0.9", joined=total))
+    words = f"{figures.samples:,} samples and {figures.object_samples:,} of Java objects, {total:,} of both"
+    assert words in " ".join(leaks(both, found()).split())
+    out = console()
+    print_stats(out, stats(both))
+    assert words in " ".join(text(out).split())
+    assert words in markdown.write(document(ticket(both), found()))
+    alone = replace(both, java=None)
+    assert f"{figures.samples:,} samples, {total:,} with Java frames" in " ".join(leaks(alone, None).split())
+
+
+def latest_samples(recording: Recording) -> int:
+    """The last count of each stack, added up."""
+    last = {int(row["stack"]): int(row["samples"]) for row in recording.series}
+    return sum(last.values())
+
+
 def test_a_ticket_has_both() -> None:
     recording = native(leak=True)
     page = markdown.write(document(ticket(recording), found()))

@@ -52,7 +52,12 @@ _SAMPLES = ("lost_blocks", "lost_ranges", "lost_reentries")
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """One recording in figures.  `rss_bytes`: at the first and the last snapshot, (0, 0) if not known."""
+    """One recording in figures.
+
+    samples         of native memory
+    object_samples  of Java objects; Info.joined counts both
+    rss_bytes       at the first and the last snapshot, (0, 0) if not known
+    """
 
     info: Info
     live_bytes: Estimate
@@ -61,6 +66,7 @@ class Stats:
     allocated_bytes: Estimate
     allocated_blocks: Estimate
     samples: int
+    object_samples: int
     sites: int
     stacks: int
     frames: int
@@ -89,6 +95,7 @@ def stats(recording: Recording, grouping: Grouping | None = None) -> Stats:
         allocated_bytes=allocated_bytes,
         allocated_blocks=allocated_blocks,
         samples=totals.samples(recording),
+        object_samples=totals.samples(recording.java) if recording.java else 0,
         sites=sum(bool(native[members].any()) for members in (grouping or group(recording)).members),
         stacks=int(native.sum()),
         frames=len(recording.frames),

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from offheap.analysis.sites.results import Live, Site
 from offheap.analysis.stacks import cxx_names
 from offheap.analysis.statistics.estimate import Estimate
+from offheap.analysis.totals.stats import Stats
 from offheap.quantities import RateUnit, format_count, format_duration, format_share, format_size
 from offheap.recording.model import Budget, Frame, Info
 from offheap.report.text.printable import place
@@ -135,6 +136,16 @@ def live(value: Live) -> str:
 
 def plural(count: int, thing: str) -> str:
     return f"{count:,} {thing}{'' if count == 1 else 's'}"
+
+
+def samples(stats: Stats) -> str:
+    """`8,734 samples, 7,992 with Java frames`; with --java-heap also those of Java objects."""
+    text = plural(stats.samples, "sample")
+    if stats.object_samples:
+        text += f" and {stats.object_samples:,} of Java objects"
+    if not stats.info.java_version:
+        return text
+    return f"{text}, {stats.info.joined:,} {'of both ' if stats.object_samples else ''}with Java frames"
 
 
 def kind(frame: Frame) -> str:

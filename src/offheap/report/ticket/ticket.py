@@ -132,8 +132,7 @@ def _facts(ticket: Ticket) -> list[tuple[str, str]]:
             f", full in {wording.amount(when, format_duration)} at the rate of the leaks" if when else ""
         )
         facts.append(("limit", f"{format_size(ticket.limit_bytes)} of memory{reached}"))
-    joined = f", {info.joined:,} with Java frames" if info.java_version else ""
-    facts.append(("samples", f"{stats.samples:,}{joined}; {wording.plural(stats.snapshots, 'snapshot')}"))
+    facts.append(("samples", f"{wording.samples(stats)}; {wording.plural(stats.snapshots, 'snapshot')}"))
     return facts
 
 

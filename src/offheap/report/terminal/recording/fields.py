@@ -17,12 +17,11 @@ LABEL = 11  # columns
 
 def print_recording(out: Console, stats: Stats) -> None:
     print_field(out, "recording", f"{wording.process(stats.info)}; {wording.mode(stats.info)}")
-    joined = f", {stats.info.joined:,} with Java frames" if stats.info.java_version else ""
     print_field(
         out,
         "seen",
         f"live {_short_live(stats.live)}; {format_size(stats.allocated_bytes.estimate)} allocated "
-        f"in {wording.plural(stats.sites, 'site')}; {wording.plural(stats.samples, 'sample')}{joined}",
+        f"in {wording.plural(stats.sites, 'site')}; {wording.samples(stats)}",
     )
     print_gaps(out, stats)
 

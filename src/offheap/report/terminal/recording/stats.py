@@ -30,8 +30,7 @@ def print_stats(out: Console, stats: Stats) -> None:
     if any(stats.rss_bytes):
         first, last = stats.rss_bytes
         print_field(out, "RSS", f"{format_size(first)} at first, {format_size(last)} at last")
-    joined = f", {info.joined:,} with Java frames" if info.java_version else ""
-    print_field(out, "samples", f"{stats.samples:,}{joined}; {wording.plural(stats.snapshots, 'snapshot')}")
+    print_field(out, "samples", f"{wording.samples(stats)}; {wording.plural(stats.snapshots, 'snapshot')}")
     counts = (
         f"{stats.sites:,} sites, {stats.stacks:,} stacks, {stats.frames:,} frames, {stats.threads:,} threads"
     )
