@@ -149,6 +149,22 @@ def test_check_passes_a_series_that_does_not_grow(tmp_path: Path) -> None:
     assert outcome_of_check(recording, 1, "--max-live", "3000") == "failed"
 
 
+@pytest.mark.parametrize("sample", ["nmt-17-detail.txt", "nmt-25-summary.txt"])
+def test_what_native_memory_tracking_does_not_count_is_not_cleared(sample: str, tmp_path: Path) -> None:
+    """GIVEN reports of the JVM's own memory that does not grow THEN the answer is about that memory alone."""
+    files = [tmp_path / f"{minute}.txt" for minute in range(5)]
+    for minute, file in enumerate(files):
+        shutil.copyfile(SAMPLES / sample, file)
+        os.utime(file, (1.7e9 + 60 * minute,) * 2)
+    recording = tmp_path / "series.offheap"
+    run_offheap("import", *files, "-o", recording)
+    limit = "in what Native Memory Tracking counts, which lacks the memory of native libraries"
+    answer = " ".join(run_offheap("leaks", recording).stdout.split())
+    assert answer.startswith(f"No leak found in 4 min {limit}: no site leaks more than ")
+    assert limit in run_offheap("check", recording).stdout
+    assert limit in run_offheap("check", recording, "--max-growth", "1MiB/min").stdout
+
+
 def outcome_of_check(recording: Path, status: int, *limits: str) -> str:
     outcome: str = json.loads(run_offheap("check", recording, *limits, "--json", expect=status).stdout)[
         "outcome"

@@ -121,9 +121,9 @@ def growth(option: str, counted: Counted) -> Check:
         f"; {grew(found.level)}" if found.level else "",
     )
     if growing:
-        why = f"{thing} grew by {figures}, and at no other site by {excluded} or more"
+        why = f"{thing} grew by {figures}, and at no other site by {excluded} or more{found.within}"
         return Check(name, "passed", f"{why}{level}")
-    return Check(name, "passed", f"no site grows by more than {excluded}{level}")
+    return Check(name, "passed", f"no site grows by more than {excluded}{found.within}{level}")
 
 
 def _rate(growing: Sequence[Suspect]) -> Estimate:
@@ -183,7 +183,7 @@ def leaks(what_for: str, counted: Counted, known: Known | None) -> Check:
         return Check(name, "cannot tell", _by_level(found, found.level, info))
     if not found.power.excludes(found.limit):
         return Check(name, "cannot tell", undecided(found))
-    excluded = f"more than {per_minute(found.power.bytes_per_second)}"
+    excluded = f"more than {per_minute(found.power.bytes_per_second)}{found.within}"
     if leaks:
         known_ones = f"no more than in the baseline, {len(leaks)} known"
         return Check(name, "passed", f"{known_ones}; no other site leaks {excluded}")

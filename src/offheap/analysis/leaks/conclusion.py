@@ -20,7 +20,7 @@ from offheap.quantities import PER_MINUTE, RateUnit, format_duration, round_up_s
 
 if TYPE_CHECKING:
     from offheap.analysis.leaks.leaks import Ranking
-    from offheap.recording.model import Info
+    from offheap.recording.model import Info, Recording
 
 Kind = Literal["leak", "growing", "no leak", "cannot tell yet"]
 
@@ -33,6 +33,8 @@ _NO_TIME = 1e-3  # seconds: an imported file is one moment, and any recording is
 _PATIENCE = 600.0  # seconds: if more are needed, finer sampling is better
 per_minute = PER_MINUTE.format  # rates and limits alike, so that they can be compared at a glance
 _LONGEST = 86400.0  # seconds: the longest recording that is advised to exclude a leak
+_CATEGORY = "NMT category "  # begins the name of a frame of each stack of an imported NMT report
+_NMT = " in what Native Memory Tracking counts, which lacks the memory of native libraries"
 _NO_BIRTHS = "whether old blocks stay shows in a recording of offheap alone"
 
 
@@ -47,6 +49,7 @@ class Conclusion:
     beside   what grows by levels and is no leak of blocks, in words; "" if nothing does
     finer    the option that sets the sampling interval
     births   whether the recording has births of blocks; files of other tools mostly have none
+    within   the part of the process's memory that the recording is about, in words; "": all of it
     """
 
     kind: Kind
@@ -60,6 +63,7 @@ class Conclusion:
     lost: str = ""
     finer: str = "--interval"
     births: bool = True
+    within: str = ""
 
 
 def conclude(ranked: Ranking, limit: float = DEFAULT_LIMIT, without: Collection[int] = ()) -> Conclusion:
@@ -68,8 +72,17 @@ def conclude(ranked: Ranking, limit: float = DEFAULT_LIMIT, without: Collection[
     found = _conclude(ranked, limit, without)
     if lost and found.kind in ("no leak", "cannot tell yet"):
         found = replace(found, kind="cannot tell yet", seconds=None)
-    births = ranked.sites.recording.info.births
-    return replace(found, lost=lost, finer=ranked.finer, births=births)
+    recording = ranked.sites.recording
+    births, within = recording.info.births, _NMT if _of_memory_tracking(recording) else ""
+    return replace(found, lost=lost, finer=ranked.finer, births=births, within=within)
+
+
+def _of_memory_tracking(recording: Recording) -> bool:
+    """Whether all of it is what Native Memory Tracking counts: reports of the JVM that were imported."""
+    if not recording.info.imported:
+        return False
+    stacks = (recording.stack(number) for number in range(1, len(recording.stack_kinds)))
+    return all(any(frame.name.startswith(_CATEGORY) for frame in stack) for stack in stacks)
 
 
 def _lost(ranked: Ranking) -> str:
@@ -127,9 +140,8 @@ def without_suspect(found: Conclusion) -> str:
         return f"Growing, and not shown to be a leak: {unexplained(found, found.level)}{also}."
     if found.kind == "no leak":
         seconds, rate = found.power.seconds, found.power.bytes_per_second
-        return (
-            f"No leak found in {format_duration(seconds)}: no site leaks more than {per_minute(rate)}{also}."
-        )
+        found_in = f"No leak found in {format_duration(seconds)}{found.within}"
+        return f"{found_in}: no site leaks more than {per_minute(rate)}{also}."
     return f"Cannot tell yet: {found.lost or _seen(found.power)}{also}."
 
 
