@@ -40,12 +40,13 @@ from offheap.analysis.totals.summary import summary
 from offheap.analysis.totals.totals import live_by_kind
 from offheap.analysis.totals.tree import tree
 from offheap.quantities import format_size
-from offheap.recording.model import Frame, OwnersOverTime, Recording
+from offheap.recording.model import Budget, Frame, OwnersOverTime, Recording
 from offheap.report.json import schemas
 from offheap.report.terminal.recording.leaks import print_leaks
 from offheap.report.terminal.recording.stats import print_stats
 from offheap.report.terminal.recording.summary import print_summary
 from offheap.report.terminal.recording.tree import print_tree
+from offheap.report.text import wording
 from offheap.report.text.printable import place, printable
 from offheap.report.ticket import markdown
 from offheap.report.ticket import ticket as ticket_report
@@ -414,3 +415,11 @@ def test_a_long_list_costs_little_more_than_finding_it() -> None:
     )
     # CPU time of both in turn; rich's own printing takes 25 times as long as finding the suspects.
     assert printing < 6 * finding
+
+
+def test_what_sampling_spent_is_compared_with_what_it_was_granted() -> None:
+    """A process that hardly computes is granted a share of one CPU: more than that share of its own time."""
+    quiet = Budget(0.01, 1.6, 0.08, 32 << 10, 512 << 10, 32 << 10)
+    assert "taking samples took 5.00% of 1.6 s of CPU (0.16% of one CPU), one" in wording.budget(quiet, 50.0)
+    busy = Budget(0.01, 80.0, 0.72, 32 << 10, 512 << 10, 32 << 10)
+    assert "taking samples took 0.90% of 1 min 20 s of CPU, one" in wording.budget(busy, 50.0)

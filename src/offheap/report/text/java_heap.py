@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from offheap.analysis.java_heap.results import ClassTotal, JavaHeapReport, Totals
-from offheap.quantities import format_count, format_duration, format_share, format_size
+from offheap.quantities import format_count, format_duration, format_size
 from offheap.recording.model import JavaHeap
 from offheap.report.text import wording
 
@@ -56,16 +56,16 @@ def class_figures(one: ClassTotal) -> tuple[str, str, str]:
     )
 
 
-def followed(heap: JavaHeap, process_seconds: float) -> str:
-    """How Java objects were sampled and followed, or why they were not."""
+def followed(heap: JavaHeap, seconds: float) -> str:
+    """How Java objects were sampled and followed in so many seconds, or why they were not."""
     if heap.state != "followed":
         return _STATES[heap.state]
     thinned = f", thinned {wording.plural(heap.thinned, 'time')}" if heap.thinned else ""
-    share = f" ({format_share(round(heap.spent_seconds / process_seconds, 6))})" if process_seconds else ""
     return (
         f"sampled every {format_size(heap.interval_bytes)} at last; {heap.followed:,} objects followed of "
         f"{heap.most:,} at most{thinned}; {wording.plural(heap.collections, 'pause')} of collections seen; "
-        f"samples took {format_duration(heap.spent_seconds)} of CPU{share}"
+        f"samples took {format_duration(heap.spent_seconds)} of CPU "
+        f"({heap.spent_seconds / seconds:.2%} of one CPU)"
     )
 
 

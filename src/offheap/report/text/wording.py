@@ -45,10 +45,16 @@ def sampling(info: Info) -> str:
     return f"sampled every {format_size(info.interval_bytes)}{' or less' if info.budget else ''}"
 
 
-def budget(value: Budget) -> str:
-    """What was granted, what was spent, and how the intervals moved for it."""
+def budget(value: Budget, seconds: float) -> str:
+    """What was granted, what was spent in so many seconds, and how the intervals moved for it.
+
+    A process that hardly computes is granted a share of one CPU, so the share of its own time alone would
+    look like a broken budget.
+    """
     least, greatest = format_size(value.least_interval_bytes), format_size(value.greatest_interval_bytes)
     spent = f"{value.spent_share:.2%} of {format_duration(value.cpu_seconds)} of CPU"
+    if value.cpu_seconds < seconds:
+        spent += f" ({value.spent_seconds / seconds:.2%} of one CPU)"
     moved = f"every {least}" if least == greatest else f"every {least} to {greatest}, by load and size"
     last = format_size(value.last_interval_bytes)
     return (

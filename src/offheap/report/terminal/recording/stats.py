@@ -19,10 +19,9 @@ def print_stats(out: Console, stats: Stats) -> None:
         print_field(out, "command", " ".join(info.command_line))
     print_field(out, "recorded", wording.mode(info))
     if info.budget:
-        print_field(out, "budget", wording.budget(info.budget))
+        print_field(out, "budget", wording.budget(info.budget, info.divisor_seconds))
     if info.java_heap:
-        cpu = info.budget.cpu_seconds if info.budget else 0.0
-        print_field(out, "Java heap", java_heap.followed(info.java_heap, cpu))
+        print_field(out, "Java heap", java_heap.followed(info.java_heap, info.divisor_seconds))
     if info.recorder:
         print_field(out, "recorder", wording.recorder(info))
     print_field(out, "live", wording.live(stats.live))
