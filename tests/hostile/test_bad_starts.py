@@ -14,6 +14,7 @@ import pytest
 
 from harness import needs
 from harness.hostile.left_live_files import left
+from harness.jvms.waiting_jvm import NOBODY
 from harness.paths import ROOT
 from harness.recordings.imported_profiles import SAMPLES
 from harness.warm_command import warm
@@ -106,6 +107,34 @@ def test_a_file_system_that_fills_up_has_one_plain_line(tmp_path: Path) -> None:
     said = f"cannot write {small}/new.offheap: No space left on device; choose another place with -o"
     assert f"offheap: {said}\n" in lines
     assert all(line.count("\n") == 1 and "{" not in line for line in lines)
+
+
+def test_root_without_the_capability_is_not_told_to_be_root(tmp_path: Path) -> None:
+    """GIVEN root in a container, by default without SYS_PTRACE, and a process of another user."""
+    needs.root("to be two users")
+    without = ["setpriv", "--bounding-set=-sys_ptrace", "--inh-caps=-sys_ptrace", "--"]
+    with subprocess.Popen([*NOBODY, "sleep", "60"]) as process:
+        try:
+            await_user(process.pid)
+            done = subprocess.run(
+                [*without, *OFFHEAP, "attach", str(process.pid)],
+                capture_output=True,
+                text=True,
+                timeout=60,
+                cwd=tmp_path,
+            )
+        finally:
+            process.kill()
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
+    assert line.endswith("run offheap outside of its container, or add SYS_PTRACE to it"), line
+
+
+def await_user(pid: int) -> None:
+    """Until setpriv has changed the user."""
+    deadline = time.monotonic() + 60
+    while os.stat(f"/proc/{pid}").st_uid == os.getuid() and time.monotonic() < deadline:
+        time.sleep(0.01)
 
 
 def test_what_was_tried_leaves_nothing_behind(tmp_path: Path) -> None:

@@ -41,6 +41,7 @@ STUMBLES = (
     "cannot be made in its folder",
     "the live file cannot be made",
     "the probe is out again",
+    "the probe is out of",
     "taken out again",
     "the probe is idle",
     "probe taken out",

@@ -175,7 +175,7 @@ def _attached(pid: int, args: argparse.Namespace) -> Iterator[tuple[Started, lis
             if ours:
                 try:
                     control.detach(pid)
-                    _say(f"the probe is out of PID {pid} again")
+                    _say(f"the probe in PID {pid} is stopped")
                 except NoProcess:
                     _say(f"PID {pid} has ended")
                 except control.NotRecording:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
 
 from offheap.errors import UserError
-from offheap.jvm.listener import attach_listener
+from offheap.jvm.listener import attach_listener, target
 from offheap.proc import maps, root, status
 
 # The release notes of glibc 2.34: "The malloc debugging hooks ... have been moved to libc_malloc_debug.so".
@@ -42,6 +43,8 @@ def mtrace_support(pid: int) -> MtraceSupport:
     except (ProcessLookupError, FileNotFoundError):
         raise attach_listener.NoProcess(pid) from None
     except PermissionError:
+        if os.geteuid() == 0:
+            raise UserError(f"PID {pid} hides its memory map", target.with_more_rights()) from None
         raise UserError(
             f"PID {pid} belongs to another user", "run offheap as that user, or as root"
         ) from None

@@ -81,7 +81,7 @@ def _inspect(pid: int, attach: bool, detail: bool, walk: bool, exact: bool) -> A
         mappings = maps.read(pid)
     except PermissionError:
         target.check_user(process)
-        raise UserError(f"PID {pid} hides its memory from this user", "run offheap as root") from None
+        raise UserError(f"PID {pid} hides its memory from this user", target.with_more_rights()) from None
     except ProcessLookupError:
         raise TargetGone(pid, "reading it") from None
     if not mappings and not process.kernel_thread:

@@ -120,7 +120,7 @@ def test_attach_watches_and_leaves_the_jvm_clean(
                 else:
                     terminal.process.send_signal(leave)
                 assert terminal.process.wait(60) == 0, terminal.text
-                said = f"the probe is out of PID {pid} again"
+                said = f"the probe in PID {pid} is stopped"
                 terminal.see(said)
                 assert not terminal.rest(said), "the bindings of a library complained at exit"
             left = control.loaded(jvm.pid)

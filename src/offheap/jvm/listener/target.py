@@ -44,7 +44,7 @@ def check(pid: int) -> Target:
         kind = executable.read(Path(f"/proc/{pid}/exe"))
     except PermissionError:
         raise UserError(
-            f"PID {pid} has more rights than this user and hides its memory map", "run offheap as root"
+            f"PID {pid} has more rights than this user and hides its memory map", with_more_rights()
         ) from None
     except (ProcessLookupError, FileNotFoundError):
         raise attach_listener.TargetGone(pid, "reading it") from None
@@ -55,6 +55,13 @@ def check(pid: int) -> Target:
     process = attach_listener.refresh(process, "reading it")
     attach_listener.refuse_stopped(process)
     return Target(process, mappings, performance)
+
+
+def with_more_rights() -> str:
+    """How to read a process that hides its memory: root in a container may lack the right as well."""
+    if os.geteuid() != 0:
+        return "run offheap as root"
+    return "root lacks a capability here: run offheap outside of its container, or add SYS_PTRACE to it"
 
 
 def check_user(process: Status) -> None:

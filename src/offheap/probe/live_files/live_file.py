@@ -341,13 +341,20 @@ def _chunks(capacity: int) -> list[tuple[int, int]]:
     return [(first, min(_CHUNK_ROWS, capacity - first)) for first in range(0, capacity, _CHUNK_ROWS)]
 
 
+def _instead_of(path: Path) -> str:
+    name = str(path)
+    if name.isdecimal() and Path(f"/proc/{name}").exists():
+        return f"PID {name} is a process: record it first, offheap attach {name} --duration 1m"
+    return "give the path of a recording"
+
+
 def _open(path: Path) -> RegularFile:
     try:
         file = opening.regular(path, follow=False)
     except (opening.Refused, IsADirectoryError):
         raise UserError(f"{path} is not a file", "give the path of a recording") from None
     except FileNotFoundError:
-        raise UserError(f"{path} does not exist", "give the path of a recording") from None
+        raise UserError(f"{path} does not exist", _instead_of(path)) from None
     except PermissionError:
         raise UserError(
             f"{path} may not be read", "run offheap as the user of the recorded process, or as root"

@@ -22,6 +22,7 @@ from offheap.formats.imported import source
 from offheap.formats.imported.profile import Profile
 from offheap.formats.imported.reports.valgrind_frames import frame
 from offheap.formats.imported.stack_tables import StackTable, Total, TotalsAtTime, profile
+from offheap.quantities import format_duration
 from offheap.recording.model import Frame
 
 FORMAT = "massif"
@@ -36,7 +37,7 @@ UNITS = {
     "i": "massif's time is instructions: 1,000,000,000 of them count as one second",
     "B": "massif's time is bytes allocated and freed: 1 MiB of them counts as one second",
 }
-NOT_LAST = "The last snapshot ({last:.0f} s) has no stacks: the live set is that of {at:.0f} s"
+NOT_LAST = "The last snapshot ({last}) has no stacks: the live set is that of the snapshot at {at}"
 
 _SECONDS = {"ms": 1e-3, "i": 1e-9, "B": 1.0 / (1 << 20)}
 _NODE = re.compile(r"( *)n(\d{1,9}): (\d{1,18}) (.*)", re.ASCII)
@@ -84,7 +85,8 @@ def read(files: Sequence[Path]) -> Profile:
     lacks = [*LACKS, *([UNITS[unit]] if unit in UNITS else [])]
     last = snapshots.last * _SECONDS[unit]
     if moments[-1].time < last:
-        lacks.append(NOT_LAST.format(last=last, at=moments[-1].time))
+        shown = format_duration(last), format_duration(moments[-1].time)
+        lacks.append(NOT_LAST.format(last=shown[0], at=shown[1]))
     return profile(FORMAT, stacks, moments, lacks=lacks, program=header.get("cmd", ""))
 
 
