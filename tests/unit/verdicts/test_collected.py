@@ -110,6 +110,26 @@ def test_its_healthy_twin_is_steady(period: float, used: float) -> None:
         assert suspect.verdict in ("steady", "freed"), (seed, suspect.why)
 
 
+@pytest.mark.parametrize("period", [3.0, 6.0, 12.0])
+def test_short_lived_blocks_of_the_same_call_hide_no_leak(period: float) -> None:
+    """A library's call also takes a block that it frees at once: not all frees come at collections."""
+    leaks, healthy = Counter[str](), Counter[str]()
+    covered = 0
+    for seed in range(2 * RUNS):
+        ran = times(period, 60, seed)
+        beside = Churn(60, SIZE / 24, 0.002)
+        kept = Owned(60, SIZE / 6, tuple(ran), used=0.3, kept=0.25)
+        suspect = worst(recorded(kept, beside, duration=60, seed=seed, ran=ran))
+        leaks[suspect.verdict] += 1
+        growth = suspect.growth_bytes_per_second
+        covered += growth.low <= 60 * SIZE / 6 / 4 <= growth.high
+        twin = Owned(60, SIZE / 6, tuple(ran), used=0.3)
+        healthy[worst(recorded(twin, beside, duration=60, seed=seed, ran=ran)).verdict] += 1
+    assert leaks["leak"] >= 0.9 * 2 * RUNS, leaks
+    assert covered >= 0.85 * 2 * RUNS
+    assert healthy["leak"] + healthy["growing"] == 0, healthy
+
+
 @pytest.mark.parametrize(("rate", "most"), [(80.0, 2300), (100.0, 2800)])
 def test_a_cache_that_is_full_and_replaced_is_no_leak(rate: float, most: int) -> None:
     """Its entries go at collections, as buffers with a Cleaner do."""

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offheap.analysis.statistics.estimates import Estimates, Floats, poisson_limits
-from offheap.analysis.statistics.trend import STRAIGHT
+from offheap.analysis.statistics.trend import STRAIGHT, trend
 from offheap.analysis.verdicts import evidence
 from offheap.analysis.verdicts.signs import ratio
 from offheap.analysis.verdicts.site_history import Boundaries, Histories
@@ -23,6 +23,10 @@ Bools = NDArray[np.bool_]
 
 LIKELY = 0.5  # probability that growth goes on unchanged
 _CHURNS = 5.0  # allocated over live bytes: the site frees four fifths or more
+# The same for a site whose level rises as the layer does.  Where less is freed, net growth is mostly the
+# layer, and its own interval decides.
+_FREES = 2.5
+_RISES = 0.5  # of the lower end of the layer: the level of a cache that is full and replaces does not rise
 _LIFETIMES = 20  # mean lifetimes: with an exponential distribution hardly any block lives longer
 _LAST_IN_USE = 0.94  # of a site's time: blocks born later may be in use, at any length of life
 
@@ -75,7 +79,8 @@ def course(
     layer, thirds, ordered = _layer(history, a, b, used)
     sharper = layer.high - layer.low < growth.high - growth.low
     churns = allocated.estimate > _CHURNS * live.estimate
-    drowned = (sharper | ~((growth.low > 0) & (net.last.low > 0))) & churns
+    frees = allocated.estimate > _FREES * live.estimate
+    drowned = (sharper | ~((growth.low > 0) & (net.last.low > 0))) & frees
     fits = (growth.low <= layer.estimate) & (layer.estimate <= growth.high)
     stays = evidence.stays(history, a, b)
     until = np.where(drowned, used, end)
@@ -89,6 +94,8 @@ def course(
     chance = np.hypot(math.sqrt(2) * (growth.high - growth.estimate), layer.estimate - layer.low)
     lately = net.last.estimate + chance >= layer.estimate
     layered = drowned & ordered & (goes_on > LIKELY) & fits & lately
+    for number in np.flatnonzero(layered & ~churns).tolist():
+        layered[number] = _rises(history, number, float(layer.low[number]))
     stayed = seen(history, history.survivors(a, used), a, used)
     clear = ordered & fits & (goes_on > LIKELY) & churns
     sharper = stayed.high - stayed.low < net.grown.high - net.grown.low
@@ -106,6 +113,18 @@ def course(
         sign=-np.expm1(-history.sampled(a, used) / history.dispersion(a, used)),
         bends=np.where(layered, _bends(*thirds), bends),
     )
+
+
+def _rises(history: Histories, number: int, least: float) -> bool:
+    """Whether the level of a site's live bytes may rise by `least` bytes a second, and rises by half of it.
+
+    Garbage that waits for collections makes the level a saw-tooth: the trend's interval is wide, but its
+    estimate does not follow a single tooth, as net growth between two moments does.
+    """
+    assert history.live is not None
+    first = int(history.first[number])
+    found = trend(history.times[first:], history.live[number, first:])
+    return found is not None and found.rate.estimate > _RISES * least and found.rate.high >= least
 
 
 def _bends(first: Floats, middle: Floats, last: Floats) -> Bools:
