@@ -131,6 +131,24 @@ def test_a_step_in_the_first_third_is_said() -> None:
     assert "rose by" not in verdict(over({"age": TIMES + 48}, malloc=step)).why
 
 
+@pytest.mark.parametrize("pace", [8.5, 15.0])
+def test_the_time_that_too_few_readings_ask_for_is_enough(pace: float) -> None:
+    """A reading of a large process is dear: under a budget a minute has fewer than the verdict needs."""
+    seconds: float | None = 60.0
+    for _ in range(3):
+        assert seconds is not None
+        count = int(seconds // pace)
+        few = over(malloc=line(20, 1.0))
+        readings = replace(few, times=pace * TIMES[:count], bytes=few.bytes[:count], rss=few.rss[:count])
+        found = verdict(readings)
+        if found.kind == "native-malloc":
+            break
+        assert found.needs_seconds
+        assert found.needs_seconds > seconds
+        seconds = found.needs_seconds
+    assert found.kind == "native-malloc"
+
+
 def test_a_warm_up_is_no_growth() -> None:
     warming = 20 + 40 * (1 - np.exp(-TIMES / 12))
     assert verdict(over(malloc=warming)).kind in ("cannot tell yet", "stable")

@@ -84,7 +84,7 @@ def _verdict(over: OwnersOverTime, seconds: float, pid: str, loaders: Sequence[G
     if seconds < _SHORTEST or len(over.times) < FEWEST_READINGS:
         readings = f"{len(over.times)} readings in {format_duration(seconds)} are too few"
         why = "one reading is too few" if len(over.times) == 1 else readings
-        return _open(why, pid, max(_FIRST_WATCH, seconds))
+        return _open(why, pid, max(_FIRST_WATCH, seconds * _times_for_enough(len(over.times))))
     found = standings(over, loaders)
     if found is None:
         return _open("the readings are too far apart", pid, seconds * _LONGER)
@@ -94,6 +94,11 @@ def _verdict(over: OwnersOverTime, seconds: float, pid: str, loaders: Sequence[G
     cause = _cause(growing)
     doubt = _in_doubt(cause, found)
     return _undecided(over, doubt, pid, seconds) if doubt else _blame(over, cause, found, pid, loaders)
+
+
+def _times_for_enough(readings: int) -> float:
+    """How many times as long such a watch takes until its readings are enough, at the same pace."""
+    return min(max(FEWEST_READINGS / max(readings - 1, 1), 1.0), _MUCH_LONGER)
 
 
 def _in_doubt(cause: Candidate, found: Sequence[Candidate]) -> Candidate | None:
