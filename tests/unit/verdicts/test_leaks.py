@@ -32,6 +32,7 @@ from harness.simulation import (
 from offheap.analysis.leaks.leaks import suspects
 from offheap.analysis.leaks.results import Suspect
 from offheap.analysis.sites.sites import table
+from offheap.analysis.statistics.estimates import Floats
 from offheap.analysis.verdicts import evidence
 from offheap.analysis.verdicts.site_history import histories
 from offheap.recording.model import Frame
@@ -282,6 +283,23 @@ def test_verdicts_hold_for_seconds_and_for_hours(duration: float) -> None:
     churn = (APPLICATION, (Churn(500 * scale, 40_000, 0.3 / scale),))
     assert verdicts(leak, 20, duration=duration)["leak"] >= 18
     assert verdicts(churn, 20, duration=duration)["leak"] == 0
+
+
+def test_coarser_sampling_of_blocks_of_any_size_is_no_slowing() -> None:
+    """An object of one large block and some small ones: only of the small ones fewer samples are taken."""
+
+    def coarser(times: Floats, sizes: Floats) -> Floats:
+        return np.where(times < 30, 32_768.0, 524_288.0) + 0 * sizes
+
+    verdicts: Counter[str] = Counter()
+    for seed in range(RUNS):
+        process = Process(60, seed)
+        process.add(APPLICATION, Leak(6, 1 << 20), Leak(6, 262_144), Leak(100, 8192), Churn(6, 1 << 20, 0.2))
+        suspect = suspects(process.record(interval=coarser))[0]
+        verdicts[suspect.verdict] += 1
+        growth = suspect.growth_bytes_per_second
+        assert growth.estimate == pytest.approx(6 * (1 << 20) + 6 * 262_144 + 100 * 8192, rel=0.5)
+    assert verdicts["leak"] >= 0.9 * RUNS, verdicts
 
 
 def test_false_alarms_among_many_sites_are_rare() -> None:

@@ -262,7 +262,7 @@ def histories(recording: Recording, grouping: Grouping) -> Histories:
         live=at,
         live_variance=at_variance,
         births=births,
-        exposure=exposure(recording, times, era, block_bytes)
+        exposure=exposure(recording, times, era, site, count)
         if recording.info.budget is not None
         else even_exposure(times, count),
         interval_bytes=recording.info.interval_bytes,
@@ -277,16 +277,30 @@ def even_exposure(times: Floats, count: int) -> Floats:
     return elapsed
 
 
-def exposure(recording: Recording, times: Floats, era: NDArray[np.int64], block_bytes: Floats) -> Floats:
-    """By site and boundary: `Histories.exposure`; `era` is that of each live block's birth.
+def exposure(
+    recording: Recording, times: Floats, era: NDArray[np.int64], site: NDArray[np.int64], count: int
+) -> Floats:
+    """By site and boundary: `Histories.exposure`; `era` and `site` are those of each live block.
 
     A second of the era with the finest sampling of the site counts in full; a second of another era counts
-    as the ratio of the sampling probabilities of both eras.
+    as the ratio of the numbers of samples to expect of the site's blocks in both eras.  Its blocks may have
+    any sizes: the large ones hold most bytes and are sampled in any case, the small ones are most samples.
     """
-    size = np.where(block_bytes > 0, block_bytes, 1.0)
-    intervals = intervals_by_era(recording, era, len(times) - 1, size_class(size))
-    probability = -np.expm1(-size[:, None] / intervals)
-    widths = np.diff(times) * probability / probability.max(axis=1, keepdims=True)
+    live = recording.live
+    size = np.maximum(live["size"].astype(np.float64), 1.0)
+    # A site without survivors counts as one of blocks of a byte.
+    classes, of = np.unique(np.append(size_class(size), 0), return_inverse=True)
+    blocks = 1 / live["probability"]
+    cell = site * len(classes) + of[:-1]
+    table = np.bincount(cell, weights=blocks, minlength=count * len(classes)).reshape(count, len(classes))
+    table[~table.any(axis=1), 0] = 1.0
+    number = np.bincount(of[:-1], weights=blocks, minlength=len(classes))
+    mean = np.bincount(of[:-1], weights=size * blocks, minlength=len(classes)) / np.maximum(number, 1.0)
+    intervals = intervals_by_era(recording, era, len(times) - 1, classes)
+    probability = -np.expm1(-np.maximum(mean, 1.0)[:, None] / intervals)
+    # Not @: BLAS wakes one thread per processor.
+    expected = np.einsum("sc,ce->se", table, probability)
+    widths = np.diff(times) * expected / expected.max(axis=1, keepdims=True)
     weighted: Floats = np.pad(widths.cumsum(axis=1), ((0, 0), (1, 0)))
     return weighted
 
@@ -302,7 +316,7 @@ def intervals_by_era(
     """The mean interval in each era (column) of a size class (row, in the order of the request).
 
     The survivors show the intervals; eras without survivors take those of their neighbours, a class without
-    survivors takes those of all classes together.
+    survivors takes those of all classes together, and in eras without any of its own their change.
     """
     live = recording.live
     told = live["probability"] < estimates.NEARLY_SURE
@@ -310,20 +324,23 @@ def intervals_by_era(
     inverse = -np.log1p(-np.minimum(live["probability"], estimates.NEARLY_SURE)) / size
     of = size_class(size)
 
-    def over_eras(chosen: NDArray[np.bool_]) -> Floats:
+    def known(chosen: NDArray[np.bool_]) -> tuple[NDArray[np.int64], Floats]:
         count = np.bincount(era[chosen], minlength=eras)
-        known = np.flatnonzero(count)
-        if not len(known):
-            return np.full(eras, 1 / max(recording.info.interval_bytes, 1))
-        mean = np.bincount(era[chosen], weights=inverse[chosen], minlength=eras)[known] / count[known]
-        interpolated: Floats = np.interp(np.arange(eras), known, mean)
-        return interpolated
+        some = np.flatnonzero(count)
+        return some, np.bincount(era[chosen], weights=inverse[chosen], minlength=eras)[some] / count[some]
 
-    together = over_eras(told)
+    some, mean = known(told)
+    together = (
+        np.interp(np.arange(eras), some, mean)
+        if len(some)
+        else np.full(eras, 1 / max(recording.info.interval_bytes, 1))
+    )
     rows = {}
     for number in np.unique(of).tolist():
         its = of == number
-        rows[number] = over_eras(its & told if (its & told).any() else its)
+        some, mean = known(its & told if (its & told).any() else its)
+        # The budget moves the intervals of all classes, though not to the same value.
+        rows[number] = together * np.interp(np.arange(eras), some, mean / together[some])
     return 1 / np.array([rows.get(number, together) for number in classes.tolist()])
 
 

@@ -52,7 +52,9 @@ def settled_histories(survivors: Recording, grouping: Grouping, ran: Ran) -> His
         raw = replace(
             raw,
             births=None if raw.births is None else _births(survivors, grouping, raw, era),
-            exposure=exposure(survivors, raw.times, era, raw.block_bytes),
+            exposure=exposure(
+                survivors, raw.times, era, grouping.of_stack[live["stack"]], len(grouping.members)
+            ),
         )
     if raw.live is None:
         return raw
