@@ -141,6 +141,17 @@ def test_a_cache_that_is_full_and_replaced_is_no_leak(rate: float, most: int) ->
     assert verdicts["leak"] == 0, verdicts
 
 
+def test_objects_in_use_for_long_are_no_growth_once_their_level_is_reached() -> None:
+    """Sessions of a fifth of the recording: blocks of every third survive, and the level does not rise."""
+    verdicts: Counter[str] = Counter()
+    for seed in range(2 * RUNS):
+        ran = times(6, 60, seed)
+        suspect = worst(recorded(Owned(60, SIZE / 6, tuple(ran), used=12), duration=60, seed=seed, ran=ran))
+        verdicts[suspect.verdict] += 1
+    assert verdicts["steady"] >= 0.9 * 2 * RUNS, verdicts
+    assert verdicts["leak"] == 0, verdicts
+
+
 def test_what_no_collection_could_have_freed_grows_at_most() -> None:
     """The class may be any: it may have a finalizer."""
     for seed in range(RUNS):

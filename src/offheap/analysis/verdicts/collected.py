@@ -87,7 +87,7 @@ class Kept:
     """By site, the evidence of the cohorts that met a collection; all zero without `batches`.
 
     leaks      the memory that survives collections grows
-    some       some memory survives, and keeps coming; whether that goes on is not shown
+    some       some memory survives, keeps coming and raises the level; whether that goes on is not shown
     few        hardly any memory survives collections
     more_waits far more is live than before any collection
     met        sampled blocks that met a collection
@@ -179,9 +179,9 @@ def kept(history: Histories, seen: Collected, live: Estimates, on_jvm_threads: B
     born, alive = history.born_sampled(history.first, until), history.sampled(history.first, until)
     few = (alive < FEWEST) | (alive <= _FEW * born)
     some = seen.batches & ordered & populated & (growth.low > 0) & (survivors >= FEWEST)
+    for number in np.flatnonzero(some).tolist():
+        some[number] = not _full(history, number, seen.after, float(growth.low[number]))
     leaks = some & (goes_on > _LIKELY)
-    for number in np.flatnonzero(leaks).tolist():
-        leaks[number] = not _full(history, number, seen.after, float(growth.low[number]))
     return Kept(
         leaks=leaks,
         some=some & ~leaks,
