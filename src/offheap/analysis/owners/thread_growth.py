@@ -51,7 +51,7 @@ def _growing(over: OwnersOverTime, groups: Mapping[str, Floats], fewest: int) ->
     found: list[Growing] = []
     rest = np.zeros(len(over.times))
     for name, values in groups.items():
-        # Of thousands of names that one thread each had, none needs a trend.
+        # A name that single threads had needs no trend: there may be thousands.
         named = name != OTHER_NAMES and values.max() >= fewest
         one = trend(over.times, values) if named else None
         if one and one.grows and one.gained.estimate >= fewest:
