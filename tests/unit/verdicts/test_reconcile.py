@@ -233,6 +233,20 @@ def test_where_names_direct_buffers_that_leak_by_blocks() -> None:
     assert where(ranked).kind == "native-mmap"
 
 
+@pytest.mark.parametrize(("mib", "concluded"), [(1.0, "growing"), (0.1, "no leak")])
+def test_pages_that_rise_in_few_readings_are_not_cleared(mib: float, concluded: str) -> None:
+    """Beside a program that computes little a recording of a minute has some six readings."""
+    many = owners("anonymous", mib * MIB)
+    few = OwnersOverTime(many.times[::5], many.names, many.bytes[::5], many.rss[::5])
+    recording = replace(recorded("churn", "flat"), owners=few)
+    ranked = ranking(recording)
+    assert where(ranked).kind == "cannot tell yet"
+    assert ticket(recording, ranked).found.kind == concluded
+    assert ("anonymous mapped memory grew by 59.9" in answer(ranked)) == (concluded == "growing")
+    outcome = "cannot tell" if concluded == "growing" else "passed"
+    assert gate(recording, Limits(leaks=True)).outcome == outcome
+
+
 @pytest.mark.parametrize(("owner", "kind"), [("malloc", "native-malloc"), ("jvm-malloc", "direct-buffers")])
 def test_memory_of_unsafe_is_where_native_memory_tracking_counts_it(owner: str, kind: str) -> None:
     """As by the pages alone, had there been more readings."""

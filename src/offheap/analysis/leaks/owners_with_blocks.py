@@ -8,7 +8,7 @@ from dataclasses import replace
 from offheap.analysis.leaks.answer import describe
 from offheap.analysis.leaks.conclusion import Conclusion, conclude
 from offheap.analysis.leaks.leaks import Ranking
-from offheap.analysis.leaks.reconcile import PAGES, QUIET, Level, why_no_site
+from offheap.analysis.leaks.reconcile import FRAGMENTS, PAGES, QUIET, Level, why_no_site
 from offheap.analysis.leaks.results import Suspect
 from offheap.analysis.owners.results import Kind, OwnersGrowth, WhereVerdict
 from offheap.analysis.owners.verdict import JAVA_HEAP, where_command
@@ -16,9 +16,6 @@ from offheap.analysis.stacks.jvm_structures import mapped_for
 from offheap.analysis.statistics.trend import JUDGED
 from offheap.quantities import PER_SECOND, format_size, round_up_seconds
 
-# Bytes.  Pages of malloc, without live blocks behind them, rose by 3.1 and 3.3 MiB in the two of 31 healthy
-# programs where they rose steadily for 80 s (docs/evaluation.md).
-_FRAGMENTS = 8.0 * (1 << 20)
 # What the JVM counts as direct buffers.
 _BUFFERS = ("java.nio.DirectByteBuffer.", "java.nio.ByteBuffer.allocateDirect", "java.nio.Bits.")
 # What Native Memory Tracking counts with them: Unsafe's memory, and FFM's, which the JDK takes from Unsafe.
@@ -72,9 +69,9 @@ def _verdict(by_pages: OwnersGrowth, ranked: Ranking, found: Conclusion) -> Wher
 def _too_little(verdict: WhereVerdict, level: Level, pid: str) -> WhereVerdict:
     """No verdict yet where malloc's pages that no block explains are no more than fragments come to."""
     gained = level.rate.estimate * level.seconds
-    if level.kind != "native-malloc" or level.explained or gained >= _FRAGMENTS:
+    if level.kind != "native-malloc" or level.explained or gained >= FRAGMENTS:
         return verdict
-    needs = round_up_seconds(1 / JUDGED * _FRAGMENTS / level.rate.estimate)
+    needs = round_up_seconds(1 / JUDGED * FRAGMENTS / level.rate.estimate)
     part = "what malloc keeps between blocks, and the JVM's own blocks, rise and fall by as much"
     return replace(
         verdict,

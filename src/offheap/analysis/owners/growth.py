@@ -18,7 +18,7 @@ from offheap.analysis.owners import heap_collections, warm_up
 from offheap.analysis.owners.heap_collections import after_collections
 from offheap.analysis.owners.results import Grown, Kind, OwnerGrowth
 from offheap.analysis.owners.thread_growth import more_threads
-from offheap.analysis.statistics.trend import STRAIGHT, Floats, Trend, trend
+from offheap.analysis.statistics.trend import FEWEST, STRAIGHT, Floats, Trend, trend
 from offheap.recording.model import OwnersOverTime
 
 if TYPE_CHECKING:
@@ -113,9 +113,15 @@ def growth(over: OwnersOverTime) -> tuple[OwnerGrowth, tuple[OwnerGrowth, ...]]:
     return _growth("rss", over.times, over.rss), tuple(sorted(owners, key=lambda one: -one.bytes))
 
 
-def standings(over: OwnersOverTime, loaders: Sequence[Grown] = ()) -> list[Candidate] | None:
-    """None with too few readings to judge any candidate.  `loaders` comes from `loaders_grown`."""
-    whole = trend(over.times, over.rss)
+def standings(
+    over: OwnersOverTime, loaders: Sequence[Grown] = (), fewest: int = FEWEST
+) -> list[Candidate] | None:
+    """None with too few readings to judge any candidate.
+
+    loaders  from `loaders_grown`
+    fewest   readings in the last two thirds
+    """
+    whole = trend(over.times, over.rss, fewest)
     if whole is None:
         return None
     young = warm_up.is_young(over)
@@ -127,7 +133,7 @@ def standings(over: OwnersOverTime, loaders: Sequence[Grown] = ()) -> list[Candi
         if used is not None and _unloading(over):
             # `used` is as of the last collection, and on JDK 11 known even if the second node is not found.
             held = used
-        one = trend(over.times, held)
+        one = trend(over.times, held, fewest)
         if one is None or not np.nan_to_num(held).any():
             continue
         state = _state(kind, one, share, whole.level)

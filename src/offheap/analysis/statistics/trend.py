@@ -30,6 +30,7 @@ Floats = NDArray[np.float64]
 # Share of the rate of one third of the time in the next third: less is no straight line.  The logarithm's
 # last third grows 0.6 as fast as its middle third, in readings that begin with the process.
 STRAIGHT = 0.7
+FEWEST = 5  # points in the last two thirds
 _MOST_POINTS = 600  # n points make n^2 / 2 pairs
 _MOST_CORRELATION = 0.9
 _SLOW = 0.5  # share of the middle third's rate: a lower rate is no noise
@@ -93,7 +94,7 @@ class Trend:
         return self.last < (share if apart else _SLOW) * self.middle
 
 
-def trend(times: Floats, values: Floats, fewest: int = 5) -> Trend | None:
+def trend(times: Floats, values: Floats, fewest: int = FEWEST) -> Trend | None:
     """None with fewer than `fewest` points in the last two thirds.  NaN in `values` is no point."""
     known = np.isfinite(values)
     if not known.any():
