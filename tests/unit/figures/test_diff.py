@@ -10,11 +10,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from rich.console import Console
 
 from harness.paths import ROOT
 from harness.simulation import (
     MALLOC,
+    Born,
     Cache,
     Churn,
     JustInTime,
@@ -135,6 +137,22 @@ def test_two_runs_of_one_program_hardly_differ() -> None:
             recordings.append(process.record())
         wrong += sum(diff(*recordings).changed.values())
     assert wrong <= 0.01 * 10 * 40
+
+
+def test_two_starts_under_a_budget_hardly_differ() -> None:
+    """The interval falls from 512 to 32 KiB in the first seconds: tables of a start-up are sampled in one
+    run and not in the other."""
+
+    def falls(births: NDArray[np.float64], sizes: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.where(births < 3, 512 << 10, 32 << 10) + 0 * sizes
+
+    process = Process(60.0, 3)
+    for table in range(40):
+        process.add(native_stack(f"make_table_{table}"), Born((0.5,), 400_000))
+    process.add(inflater("com.example.Feed.open"), Churn(100, 7160, 0.5))
+    runs = [process.record(interval=falls, seed=seed) for seed in range(6)]
+    changed = [sum(one.significant for one in diff(runs[at], runs[at + 1]).sites) for at in (0, 2, 4)]
+    assert max(changed) <= 1, changed
 
 
 def test_two_moments_of_one_recording() -> None:

@@ -33,7 +33,7 @@ from offheap.analysis.statistics.estimates import Estimates, Floats
 from offheap.analysis.statistics.student import DEVIATIONS_95
 from offheap.analysis.totals import stack_totals_at
 from offheap.analysis.totals.stack_totals_at import Members, Sums
-from offheap.recording.model import MMAP, Frame, Recording
+from offheap.recording.model import MMAP, Frame, Info, Recording
 
 _FALSE_DISCOVERIES = 0.05
 # Times as long as the other recording: what grew at one rate is then alike at both ends.
@@ -289,10 +289,12 @@ class Comparison:
             kept = self.kept.grouped(members[0], count)
             lost, gained = old.less(kept), new.less(kept)
         scatter = np.hypot(self.old.fluctuation(members[0], count), self.new.fluctuation(members[1], count))
-        intervals = [side.recording.info.interval_bytes for side in (self.old, self.new)]
+        # Where one side sampled nothing, the other shows how rarely such blocks are sampled.
+        rare = estimates.interval_of(number, old.samples + new.samples, block)
+        intervals = [_interval(side.recording.info, rare) for side in (self.old, self.new)]
         divisors = [np.array(side.divisor) for side in (self.old, self.new)]
 
-        def differences(measure: Callable[[Sums, int], Estimates], scatter: Floats) -> _Differences:
+        def differences(measure: Callable[[Sums, Floats], Estimates], scatter: Floats) -> _Differences:
             sides, parts = (
                 [
                     measure(sums, interval).over(divisor)
@@ -336,6 +338,11 @@ class Comparison:
         kinds = np.select([up & ~known, up, down & ~goes_on, down], [0, 1, 2, 3], 4)
         names: tuple[Change, ...] = ("new", "grown", "gone", "shrunk", "same")
         return [names[kind] for kind in kinds.tolist()]
+
+
+def _interval(info: Info, rare: Floats) -> Floats:
+    """By group: a fixed interval, or under a budget the one at which the blocks were sampled, if larger."""
+    return np.maximum(rare if info.budget else np.zeros(len(rare)), info.interval_bytes)
 
 
 def _as_long(old: Side, new: Side) -> bool:

@@ -331,7 +331,7 @@ def poisson_limits(counts: Floats) -> tuple[Floats, Floats]:
     return _gamma_quantile(counts, counts, -NORMAL_95), _gamma_quantile(counts + 1, counts + 1, NORMAL_95)
 
 
-def hidden(interval_bytes: float, block_bytes: Floats) -> Floats:
+def hidden(interval_bytes: float | Floats, block_bytes: Floats) -> Floats:
     """The most bytes that exist without a sampled block, at 95 %.
 
     N blocks of s bytes all escape with probability exp(-N s/interval), which is 5 % at
@@ -339,10 +339,22 @@ def hidden(interval_bytes: float, block_bytes: Floats) -> Floats:
     unknown: a block of more than three intervals does not escape.  In an exact recording
     (interval_bytes 0) the limit is 0.
     """
-    most = _INTERVALS_UNSEEN * max(interval_bytes, 0.0)
+    most = _INTERVALS_UNSEEN * np.maximum(interval_bytes, 0.0)
     known = block_bytes > 0
     block = np.where(known, block_bytes, 1.0)
     return np.where(known, np.floor(most / block) * block, most)
+
+
+def interval_of(blocks: Floats, samples: Floats, block_bytes: Floats) -> Floats:
+    """The mean interval at which so many of the blocks were sampled; 0: all of them, or none known.
+
+    A budget moves the interval: what a start-up allocated was sampled sixteen times as rarely as what came
+    later.
+    """
+    some = (samples > 0) & (samples < NEARLY_SURE * blocks)
+    share = np.where(some, samples / np.where(some, blocks, 1.0), 0.5)
+    found: Floats = np.where(some, -block_bytes / np.log1p(-share), 0.0)
+    return found
 
 
 def total(parts: list[Estimate]) -> Estimate:

@@ -50,20 +50,20 @@ class Sums:
         """What is here and not in the other, which is a part of this."""
         return Sums(*(np.maximum(a - b, 0.0) for a, b in zip(self._rows(), other._rows(), strict=True)))
 
-    def byte_estimates(self, interval_bytes: int, block_bytes: Floats) -> Estimates:
+    def byte_estimates(self, interval_bytes: float | Floats, block_bytes: Floats) -> Estimates:
         """With intervals; nothing sampled may hide up to three intervals in blocks of that size."""
         unseen = np.maximum(self.bytes - self.bytes_seen, 0.0)
         found = estimates.of_many_sums(self.bytes_seen, unseen, self.bytes_variance, self.samples)
         return self._hidden(found, interval_bytes, block_bytes, 1.0)
 
-    def block_estimates(self, interval_bytes: int, block_bytes: Floats) -> Estimates:
+    def block_estimates(self, interval_bytes: float | Floats, block_bytes: Floats) -> Estimates:
         """The same for the number of blocks."""
         unseen = np.maximum(self.blocks - self.samples, 0.0)
         found = estimates.of_many_sums(self.samples, unseen, self.blocks_variance, self.samples)
         return self._hidden(found, interval_bytes, block_bytes, np.maximum(block_bytes, 1.0))
 
     def _hidden(
-        self, found: Estimates, interval_bytes: int, block_bytes: Floats, unit: Floats | float
+        self, found: Estimates, interval_bytes: float | Floats, block_bytes: Floats, unit: Floats | float
     ) -> Estimates:
         most = estimates.hidden(interval_bytes, block_bytes) / unit
         none = np.zeros(len(most))
