@@ -323,6 +323,16 @@ def test_what_the_allocator_keeps() -> None:
     assert verdict(over(None, malloc_free=np.full(60, 80.0), malloc=line(20, 1.0))).kind == "native-malloc"
 
 
+def test_what_the_compilers_of_a_young_process_free_is_a_warm_up() -> None:
+    """A JVM of two minutes under load: the peak of each large compilation stays in malloc."""
+    steps = verdict(over({"age": TIMES + 60}, malloc_free=4 + 4.0 * np.floor(TIMES / 15)))
+    assert steps.kind == "cannot tell yet"
+    ramp = line(4, 0.2)
+    assert "still warming up" in verdict(over({"age": TIMES + 60}, malloc_free=ramp)).why
+    assert verdict(over({"age": TIMES + 600}, malloc_free=ramp)).kind == "allocator-retention"
+    assert verdict(over({"age": TIMES + 60}, malloc_free=line(4, 1.5))).kind == "allocator-retention"
+
+
 @pytest.mark.parametrize("gauges", [{"collections": np.full(60, 3.0)}, {"age": TIMES + 48}])
 def test_what_the_allocator_keeps_does_not_hide_growth(gauges: dict[str, Series]) -> None:
     """Growth that a collection may free, and growth of a young process, are named before retention."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 
@@ -200,11 +201,14 @@ def _nobody(over: OwnersOverTime, found: Sequence[Candidate], pid: str, seconds:
             "freed and that malloc keeps"
         )
         return WhereVerdict("allocator-retention", why, _next("allocator-retention", pid, False))
-    # Certain growth comes first: the owner with the most of it.
-    for state in ("uncollected", "unjudged", "warming", "filling", "reading", "open", "slows"):
+    # Certain growth comes first: the owner with the most of it.  What malloc keeps follows its blocks.
+    states = ("uncollected", "unjudged", "warming", "filling", "reading", "open", "slows")
+    for kept_free, state in product((False, True), states):
         for one in sorted(found, key=lambda one: -one.rss.gained.estimate):
+            if one.state != state or (one.kind == "allocator-retention") != kept_free:
+                continue
             # Growth that fades is a start-up, which is over when the rest is small.
-            if one.state == state and (state != "slows" or one.trend.gained_last >= material(one.kind, rss)):
+            if state != "slows" or one.trend.gained_last >= material(one.kind, rss):
                 return _undecided(over, one, pid, seconds)
     worst = max(most, key=lambda one: most[one], default=None)
     judged = seconds * JUDGED
