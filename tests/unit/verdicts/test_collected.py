@@ -10,11 +10,23 @@ from typing import get_args
 import numpy as np
 import pytest
 
-from harness.simulation import Behaviour, Churn, Leak, Owned, Process, library, native_stack
+from harness.simulation import (
+    Behaviour,
+    Churn,
+    Leak,
+    Owned,
+    Process,
+    java,
+    jvm,
+    library,
+    native,
+    native_stack,
+)
 from harness.simulation.behaviours import Blocks, arrivals
 from offheap.analysis.leaks.answer import answer
 from offheap.analysis.leaks.leaks import ranking
 from offheap.analysis.leaks.results import Suspect
+from offheap.probe.contract import StackKind
 from offheap.recording.capture.info import Ended
 from offheap.recording.model import CollectionKind, Recording
 
@@ -150,6 +162,41 @@ def test_objects_in_use_for_long_are_no_growth_once_their_level_is_reached() -> 
         verdicts[suspect.verdict] += 1
     assert verdicts["steady"] >= 0.9 * 2 * RUNS, verdicts
     assert verdicts["leak"] == 0, verdicts
+
+
+LOADED = (
+    native("mmap", ""),
+    jvm("metaspace::VirtualSpaceNode::commit_range(MetaWordImpl**, unsigned long)"),
+    jvm("ConstantPoolCache::allocate(ClassLoaderData*)"),
+    jvm("SystemDictionary::resolve_hidden_class_from_stream(ClassFileStream*)"),
+    jvm("JVM_LookupDefineClass"),
+    native("Java_java_lang_ClassLoader_defineClass0", "libjava.so"),
+    java("java.lang.ClassLoader.defineClass0"),
+    java("org.example.sql.Compiler.compile", 12),
+    java("com.example.Orders.ask", 40),
+)
+
+
+@pytest.mark.parametrize(
+    ("kinds", "expected"),
+    [
+        (("young", "young", "young"), "growing"),
+        (("young", "full", "young"), "growing"),
+        (("full", "young", "full"), "leak"),
+    ],
+)
+def test_classes_leak_once_two_collections_have_unloaded_none(
+    kinds: tuple[CollectionKind, ...], expected: str
+) -> None:
+    """A compiled query has a class of its own, which goes with it, at a collection of the whole heap."""
+    for seed in range(RUNS):
+        process = Process(60, seed)
+        process.add(LOADED, Leak(4, SIZE), kind=StackKind.MMAP)
+        process.collections = list(zip((15.0, 35.0, 55.0), kinds, strict=True))
+        suspect = worst(process.record(interval=32_768))
+        assert suspect.verdict == expected, (seed, suspect.why)
+        if expected == "growing":
+            assert "unload classes, and no two of them ran" in suspect.why
 
 
 def test_what_no_collection_could_have_freed_grows_at_most() -> None:

@@ -91,7 +91,15 @@ def ranking(
     age = recording.info.process_age + float(history.times[-1])
     asked = recording.info.after_collection
     survived = None if asked else survival(recording, sites.grouping.of_stack, len(sites))
-    seen = collected(recording, sites, history, survived, below=wanted.below, owned=wanted.owned)
+    seen = collected(
+        recording,
+        sites,
+        history,
+        survived,
+        below=wanted.below,
+        owned=wanted.owned,
+        classes=wanted.classes,
+    )
     judgements = judge(sites, history, wanted.by_jvm, wanted.on_jvm_threads, seen, age=age)
     judgements = of_java_heap(judgements, wanted.java_heap)
     if not recording.info.births:

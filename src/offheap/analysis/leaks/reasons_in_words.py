@@ -93,6 +93,9 @@ def why(judged: Judgements, sites: SiteTable, number: int, unit: RateUnit, thing
             return f"pages of the Java heap, which the JVM commits up to its bound: {amounts}"
         case Reason.UNCOLLECTED:
             return f"live bytes grow by {rate}, but no collection ran that could have freed it: {amounts}"
+        case Reason.LOADED:
+            few = "collections of the whole heap unload classes, and no two of them ran"
+            return f"live bytes grow by {rate}, but {few}: {amounts}"
         case Reason.NO_COLLECTION:
             known = f"none of the {format_size(allocated)} allocated is known to be live"
             return f"no collection ran that could have freed it: {known}"

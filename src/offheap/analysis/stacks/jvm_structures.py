@@ -24,6 +24,7 @@ _JAVA_HEAP = re.compile(
     r"(?:G1)?HeapRegionManager::|G1PageBasedVirtualSpace::|ShenandoahHeapRegion::|ShenandoahHeap::commit_"
     r"|ZPhysicalMemory(?:Manager|Backing)::|PSVirtualSpace::expand_|(?:Card|Tenured|DefNew)Generation::expand"
 )
+_CLASSES = "classes"
 _NAMES: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"jni_NewGlobalRef\b|JNIHandles::make_global\b"), "JNI global references"),
     (re.compile(r"jni_NewWeakGlobalRef\b|JNIHandles::make_weak_global\b"), "JNI weak global references"),
@@ -36,7 +37,7 @@ _NAMES: tuple[tuple[re.Pattern[str], str], ...] = (
         re.compile(
             r"ClassFileParser::|SystemDictionary::|ClassLoaderData|InstanceKlass::|SymbolTable::|JVM_\w*DefineClass"
         ),
-        "classes",
+        _CLASSES,
     ),
     (re.compile(r"nmethod::|CodeCache::|AdapterHandler|CodeBlob::"), "compiled code"),
 )
@@ -63,6 +64,11 @@ def is_java_heap(stack: Sequence[Frame]) -> bool:
         if frame.kind == "jvm" and _JAVA_HEAP.match(frame.name):
             return True
     return False
+
+
+def is_of_classes(stack: Sequence[Frame]) -> bool:
+    """Whether the block is a class's: it goes with its class loader, at a collection of the whole heap."""
+    return mapped_for(stack) == "metaspace" or name(stack) == _CLASSES
 
 
 def name(stack: Sequence[Frame]) -> str:

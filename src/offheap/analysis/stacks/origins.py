@@ -27,6 +27,7 @@ class Origins:
     java_heap  as `by_jvm`, pages of the Java heap
     owned    a Java object of the JDK owns the memory
     below    a Java object may own the memory
+    classes  HotSpot wanted it for classes that a Java method loaded
     """
 
     by_jvm: Bools
@@ -34,6 +35,7 @@ class Origins:
     java_heap: Bools
     owned: Bools
     below: Bools
+    classes: Bools
 
 
 def origins(recording: Recording, stacks: NDArray[np.int64]) -> Origins:
@@ -62,6 +64,7 @@ def origins(recording: Recording, stacks: NDArray[np.int64]) -> Origins:
         java_heap=ask(jvm_structures.is_java_heap, by_jvm),
         owned=(owned := ask(frames.owned_by_object, has.any(owner) & ~by_jvm)),
         below=owned | (~hotspot & (has_java | has.any(named_java))),
+        classes=ask(jvm_structures.is_of_classes, by_jvm & has_java),
     )
 
 

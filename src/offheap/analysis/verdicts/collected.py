@@ -32,6 +32,7 @@ from offheap.analysis.verdicts.survival import (
     collections,
     end_of,
     passed,
+    whole,
 )
 from offheap.recording.model import Collections, Recording
 
@@ -50,6 +51,9 @@ _MORE = 2.0  # times the highest level before a collection: the program's garbag
 _LIKELY = 0.5  # probability: growth goes on more likely than not
 # Share of the middle third's rate, and of the site's growth: the level rises by less in the last third.
 _SLOWED = 0.5
+# Collections of the whole heap.  Metaspace gives little back of what a class held, but uses it again: only
+# what it needs after one of them, beyond what it needed after another, stays.
+_UNLOADING = 2
 _LEVELS = 6  # collections: two for each third of the time
 # Confidence of a leak if a collection of the old generation may still free what survived young ones, or if it
 # is unknown whether any ran: objects that became old before the program dropped them are rarer than leaks.
@@ -61,6 +65,7 @@ class Collected:
     """By site.
 
     uncollected  a Java object may own the memory, and no collection ran that could have freed it
+    loaded       of classes, and no two collections ran that unload classes
     batches      the site frees at collections
     passed       the boundary before which all blocks have met a collection; only for `batches`
     overdue      the last collection is longer ago than usual for the program
@@ -69,6 +74,7 @@ class Collected:
     """
 
     uncollected: Bools
+    loaded: Bools
     batches: Bools
     passed: Boundaries
     overdue: bool
@@ -79,7 +85,7 @@ class Collected:
     def nothing(cls, sites: int) -> Collected:
         """For sites whose memory no Java object owns."""
         no = np.zeros(sites, np.bool_)
-        return cls(no, no, np.zeros(sites, np.int64), False, np.ones(sites))
+        return cls(no, no, no, np.zeros(sites, np.int64), False, np.ones(sites))
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,12 +122,14 @@ def collected(
     *,
     below: Bools,
     owned: Bools,
+    classes: Bools,
 ) -> Collected:
     """The evidence of collections about every site.
 
     survived  None: collections were not counted, or a command asked for one
     below     a Java object may own the memory
     owned     a Java object of the JDK owns the memory
+    classes   it is HotSpot's, for classes that Java loaded
     """
     ran, asked = collections(recording), recording.info.after_collection
     count = len(sites)
@@ -130,7 +138,7 @@ def collected(
     if ran is None:
         doubtful = below if not asked else none
         return Collected(
-            uncollected, none, np.zeros(count, np.int64), False, np.where(doubtful, DOUBTED, 1.0)
+            uncollected, none, none, np.zeros(count, np.int64), False, np.where(doubtful, DOUBTED, 1.0)
         )
     batches = below & _in_batches(recording, sites, ran) if history.live is not None else none
     end = end_of(recording)
@@ -142,6 +150,7 @@ def collected(
     most_sure = np.where((batches | owned) & ~old, DOUBTED, 1.0)
     return Collected(
         uncollected & ~batches,
+        classes if _unloading(ran, met) < _UNLOADING else none,
         batches,
         np.full(count, boundary),
         _is_overdue(ran, end),
@@ -194,6 +203,11 @@ def kept(history: Histories, seen: Collected, live: Estimates, on_jvm_threads: B
         sign=-np.expm1(-samples),
         goes_on=goes_on,
     )
+
+
+def _unloading(ran: Collections, met: Floats) -> int:
+    """How many collections could have unloaded classes; `met`: by row of `ran`, as `passed` has it."""
+    return len(np.unique(met[whole(ran) & np.isfinite(met)]))
 
 
 def _after(ran: Collections, times: Floats) -> Boundaries:

@@ -43,6 +43,7 @@ class Reason(IntEnum):
     NO_COLLECTION = 22
     BIRTHS_UNKNOWN = 23
     JAVA_HEAP = 24
+    LOADED = 25
 
 
 VERDICTS: dict[Reason, Verdict] = {
@@ -71,6 +72,7 @@ VERDICTS: dict[Reason, Verdict] = {
     Reason.NO_COLLECTION: "cannot tell yet",
     Reason.BIRTHS_UNKNOWN: "growing",
     Reason.JAVA_HEAP: "steady",
+    Reason.LOADED: "growing",
 }
 
 

@@ -188,7 +188,8 @@ def reasons(of: Question, found: Growing, flat: Floats) -> NDArray[np.int64]:
     rules: tuple[tuple[Reason, Bools], ...] = (
         (Reason.NOTHING_LIVE, live.estimate == 0),
         (Reason.SHORT, (of.seconds < SHORTEST) | ~ordered),
-        (Reason.LEAKS, leaks & ~seen.uncollected),
+        (Reason.LEAKS, leaks & ~seen.uncollected & ~seen.loaded),
+        (Reason.LOADED, leaks & seen.loaded),
         (Reason.UNCOLLECTED, leaks),
         (Reason.SURVIVES, survives),
         (Reason.COLLECTED, kept.few & ~(waits & (seen.overdue | kept.more_waits))),
