@@ -245,6 +245,18 @@ def test_a_site_that_frees_a_fifth_at_once_leaks_the_rest_and_sessions_do_not() 
     assert sessions <= 2
 
 
+def test_sessions_beside_blocks_that_are_freed_at_once_are_no_leak() -> None:
+    """Half of the births die young, the other half after a third of the time: no one lifetime fits both."""
+    verdicts: Counter[str] = Counter()
+    for seed in range(30):
+        process = Process(60, seed)
+        process.add(APPLICATION, Churn(20, 10_923, 18), Churn(20, 10_923, 0.01))
+        recording = process.record(interval=131_072)
+        grown_up = replace(recording, info=replace(recording.info, process_age=600.0))
+        verdicts[suspects(grown_up)[0].verdict] += 1
+    assert verdicts["leak"] <= 1, verdicts
+
+
 def test_many_births_at_first_are_no_startup_while_others_follow() -> None:
     """17 of 25 are in the first third, by chance: none is freed, and more births follow."""
     for seed in range(30):

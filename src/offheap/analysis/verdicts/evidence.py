@@ -38,6 +38,7 @@ Many sites are judged at once, and some grow by chance: `adjusted` corrects the 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -85,6 +86,24 @@ def fades(history: Histories, start: Boundaries, end: Boundaries | int) -> Float
     """By site, how many times likelier a mild fall of the survivors' rate is than a constant rate."""
     likelihood: Floats = _changing(history, start, end, np.array((_MILD,)))[:, 0]
     return likelihood
+
+
+def rises(history: Histories, start: Boundaries, end: Boundaries | int) -> Floats:
+    """By site, the probability that survivors come ever faster, as where all blocks die in time.
+
+    Ever more of them in a second, and ever more of those born: of a load that rises or falls, a leak keeps
+    one share.  Needs snapshots.
+    """
+    if history.births is None:
+        raise ValueError("without snapshots it is not known how many blocks were born")
+    likelihood = np.minimum(
+        *(
+            _changing(replace(history, exposure=clock), start, end, _CHANGES[_CHANGES < 0]).mean(axis=1)
+            for clock in (history.exposure, history.births + 1e-9 * history.exposure)
+        )
+    )
+    probability: Floats = likelihood / (_ONE_RATE + likelihood)
+    return probability
 
 
 def ends_at(history: Histories, start: Boundaries) -> Floats:
