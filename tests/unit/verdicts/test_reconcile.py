@@ -34,6 +34,10 @@ def where(ranked: Ranking) -> WhereVerdict:
     return owners_with_blocks(ranked.owners, ranked).verdict
 
 
+def where_alone(over: OwnersOverTime) -> str:
+    return judge(over).verdict.why
+
+
 @pytest.mark.parametrize(("blocks", "level"), list(itertools.product(BLOCKS, LEVELS)))
 def test_no_command_contradicts_another(blocks: str, level: str) -> None:
     recording = recorded(blocks, level)
@@ -215,6 +219,24 @@ def test_pages_are_named_from_the_readings_that_a_verdict_needs() -> None:
         assert found.verdict.kind == "cannot tell yet"
         assert ("too few" in found.verdict.why) != named
         assert ("a cache that fills" in beside(filling, found)) == named
+
+
+@pytest.mark.parametrize("seen", [False, True])
+def test_too_few_readings_still_say_what_no_recorded_mapping_explains(seen: bool) -> None:
+    """A library may map memory by its own system calls: no probe sees them, and readings are dear."""
+    process = Process(SECONDS, 2)
+    process.add((native("malloc", ""), native("new_store")), Leak(40, 7160))
+    if seen:
+        process.add((native("mmap", ""), native("map_window")), Leak(1, MIB), kind=StackKind.MMAP)
+    many = owners("unattributed", 1.0 * MIB)
+    few = OwnersOverTime(many.times[::6], many.names, many.bytes[::6], many.rss[::6])
+    ranked = ranking(replace(process.record(exact=True), owners=few))
+    rose = "anonymous memory that neither the JVM nor malloc is known to hold rose at each of the last 3"
+    assert f"are too few; {rose}" in where_alone(few)
+    assert (rose.lower() in answer(ranked).lower()) != seen
+    falls = replace(few, bytes=few.bytes[::-1])
+    assert "rose" not in where_alone(falls)
+    assert "rose" not in answer(ranking(replace(process.record(exact=True), owners=falls)))
 
 
 def test_where_names_direct_buffers_that_leak_by_blocks() -> None:

@@ -13,7 +13,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from offheap.analysis.leaks.reconcile import Level, beside, grew, why_no_site
+from offheap.analysis.leaks.reconcile import Level, beside, grew, unseen, why_no_site
 from offheap.analysis.totals import totals
 from offheap.analysis.verdicts.power import DEFAULT_LIMIT, Power, interval_for
 from offheap.quantities import PER_MINUTE, RateUnit, format_duration, round_up_seconds
@@ -101,7 +101,8 @@ def _conclude(ranked: Ranking, limit: float, without: Collection[int]) -> Conclu
     growing = ranked.growing(without)
     level, other = (
         ranked.level([*without, *leaks, *growing]),
-        beside(ranked.sites.recording.owners, ranked.owners, ranked.rate_unit),
+        beside(ranked.sites.recording.owners, ranked.owners, ranked.rate_unit)
+        or unseen(ranked.sites.recording, ranked.owners),
     )
     if leaks:
         return Conclusion("leak", power, limit, leaks[0], None, level, beside=other)

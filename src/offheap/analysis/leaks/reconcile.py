@@ -19,9 +19,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from offheap.analysis.owners.growth import Candidate, State, standings
+from offheap.analysis.owners.growth import Candidate, State, nobodys_rise, standings
 from offheap.analysis.owners.results import Kind, OwnersGrowth
-from offheap.analysis.owners.verdict import FEWEST_READINGS
+from offheap.analysis.owners.verdict import FEWEST_READINGS, rose
 from offheap.analysis.statistics.estimate import Estimate
 from offheap.analysis.statistics.trend import trend
 from offheap.analysis.totals import totals
@@ -151,6 +151,22 @@ def why_no_site(one: Level, most: str = "", unit: RateUnit = PER_MINUTE) -> str:
         f"no site explains it: the live blocks that were recorded {course}, the rest was freed and "
         "stays in malloc, or is not seen by the probe (offheap where PID --watch tells)"
     )
+
+
+def unseen(recording: Recording, found: OwnersGrowth | None) -> str:
+    """What too few readings show of memory that no recorded mapping explains, in words; "" if nothing."""
+    over = recording.owners
+    if found is None or (found.readings >= FEWEST_READINGS and standings(over) is not None):
+        return ""
+    rise = nobodys_rise(over) if len(over.times) else None
+    if rise is None:
+        return ""
+    group = np.where(recording.stack_kinds == MMAP, 0, -1).astype(np.int64)
+    end = float(over.times[-1])
+    before, after = totals.live_over_time(recording, group, 1, np.array([end - rise.seconds, end]))[0]
+    if after - before >= _EXPLAINS * rise.gained:
+        return ""
+    return f"{rose(rise)}, and no recorded mapping explains it"
 
 
 def beside(over: OwnersOverTime, found: OwnersGrowth | None, unit: RateUnit = PER_MINUTE) -> str:

@@ -18,7 +18,7 @@ from offheap.analysis.owners import heap_collections, warm_up
 from offheap.analysis.owners.heap_collections import after_collections
 from offheap.analysis.owners.results import Grown, Kind, OwnerGrowth
 from offheap.analysis.owners.thread_growth import more_threads
-from offheap.analysis.statistics.trend import FEWEST, STRAIGHT, Floats, Trend, trend
+from offheap.analysis.statistics.trend import FEWEST, JUDGED, STRAIGHT, Floats, Trend, trend
 from offheap.recording.model import OwnersOverTime
 
 if TYPE_CHECKING:
@@ -53,6 +53,8 @@ _CANDIDATES: tuple[tuple[Kind, tuple[str, ...], float], ...] = (
 
 # Caches and pools of a young process fill slowly: its last third must grow by more.
 _YOUNG_SHARE = STRAIGHT
+# Of readings that are too few for a trend: how many must rise, and by how many bytes, as `verdict` has it.
+_FEWEST_RISES, _LEAST_RISE = 3, 8.0 * (1 << 20)
 # Java objects may hold the memory of these owners, and collections free it.
 _HELD_BY_OBJECTS: tuple[tuple[str, ...], ...] = (
     ("direct-buffers",),
@@ -285,6 +287,30 @@ def _grown(over: OwnersOverTime, prefix: str, unit: Literal["bytes"]) -> tuple[G
 def _ends(values: Floats) -> tuple[float, float]:
     known = np.nan_to_num(values)
     return float(known[0]), float(known[-1])
+
+
+@dataclass(frozen=True, slots=True)
+class Rise:
+    """`gained` bytes in the last `seconds`, more at each of so many readings."""
+
+    gained: float
+    seconds: float
+    readings: int
+
+
+def nobodys_rise(over: OwnersOverTime) -> Rise | None:
+    """The rise of memory without a known owner over the last two thirds; None if it is small, or ever fell.
+
+    For readings that are too few for a verdict: libraries that map memory by their own system calls hold what
+    no probe sees.
+    """
+    late = over.times >= over.times[0] + (1 - JUDGED) * (over.times[-1] - over.times[0])
+    columns = [place for place, name in enumerate(over.names) if name in ("anonymous", "unattributed")]
+    held, times = over.bytes[late][:, columns].sum(axis=1), over.times[late]
+    if len(held) < _FEWEST_RISES or bool((np.diff(held) <= 0).any()) or _may_be_metaspace(over):
+        return None
+    gained = float(held[-1] - held[0])
+    return Rise(gained, float(times[-1] - times[0]), len(held)) if gained >= _LEAST_RISE else None
 
 
 def _may_be_metaspace(over: OwnersOverTime) -> bool:

@@ -14,8 +14,10 @@ from offheap.analysis.owners.growth import (
     DIRECT_BUFFERS,
     FILE_SPACE,
     Candidate,
+    Rise,
     growth,
     material,
+    nobodys_rise,
     standings,
 )
 from offheap.analysis.owners.results import Grown, Kind, OwnersGrowth, WhereVerdict
@@ -85,10 +87,12 @@ def _verdict(over: OwnersOverTime, seconds: float, pid: str, loaders: Sequence[G
     if seconds < _SHORTEST or len(over.times) < FEWEST_READINGS:
         readings = f"{len(over.times)} readings in {format_duration(seconds)} are too few"
         why = "one reading is too few" if len(over.times) == 1 else readings
-        return _open(why, pid, max(_FIRST_WATCH, seconds * _times_for_enough(len(over.times))))
+        return _open(
+            _with_rise(why, over), pid, max(_FIRST_WATCH, seconds * _times_for_enough(len(over.times)))
+        )
     found = standings(over, loaders)
     if found is None:
-        return _open("the readings are too far apart", pid, seconds * _LONGER)
+        return _open(_with_rise("the readings are too far apart", over), pid, seconds * _LONGER)
     growing = [one for one in found if one.state == "grows"]
     if not growing:
         return _nobody(over, found, pid, seconds)
@@ -100,6 +104,17 @@ def _verdict(over: OwnersOverTime, seconds: float, pid: str, loaders: Sequence[G
 def _times_for_enough(readings: int) -> float:
     """How many times as long such a watch takes until its readings are enough, at the same pace."""
     return min(max(FEWEST_READINGS / max(readings - 1, 1), 1.0), _MUCH_LONGER)
+
+
+def _with_rise(why: str, over: OwnersOverTime) -> str:
+    rise = nobodys_rise(over) if len(over.times) else None
+    return f"{why}; {rose(rise)}" if rise else why
+
+
+def rose(rise: Rise) -> str:
+    """What a few readings show of memory without a known owner."""
+    course = f"at each of the last {rise.readings} readings, by {format_size(rise.gained)}"
+    return f"{_NAMES['native-mmap']} rose {course} in {format_duration(rise.seconds)}"
 
 
 def _in_doubt(cause: Candidate, found: Sequence[Candidate]) -> Candidate | None:
