@@ -99,11 +99,10 @@ def _conclude(ranked: Ranking, limit: float, without: Collection[int]) -> Conclu
         place for place, verdict in enumerate(ranked.verdicts) if verdict == "leak" and place not in without
     ]
     growing = ranked.growing(without)
-    level, other = (
-        ranked.level([*without, *leaks, *growing]),
-        beside(ranked.sites.recording.owners, ranked.owners, ranked.rate_unit)
-        or unseen(ranked.sites.recording, ranked.owners),
-    )
+    level = ranked.level([*without, *leaks, *growing])
+    other = beside(ranked.sites.recording.owners, ranked.owners, ranked.rate_unit)
+    if not other and level is None:
+        other = unseen(ranked.sites.recording, ranked.owners)
     if leaks:
         return Conclusion("leak", power, limit, leaks[0], None, level, beside=other)
     if growing:
