@@ -68,6 +68,7 @@ def test_the_jvms_own_growth_ranks_below_the_applications() -> None:
         "HeapRegionManager::expand_and_allocate_humongous(unsigned int)",
         "G1HeapRegionManager::expand_exact(unsigned int, unsigned int, WorkerThreads*)",
         "ZPhysicalMemoryManager::map(ZVirtualMemory const&, unsigned int) const",
+        "XPhysicalMemoryManager::map(unsigned long, XPhysicalMemory const&) const",
         "ShenandoahHeapRegion::do_commit()",
         "PSVirtualSpace::expand_by(unsigned long)",
     ],
@@ -84,6 +85,21 @@ def test_pages_of_the_java_heap_are_no_suspect(commits: str, thread: str) -> Non
     assert found.verdict == "steady"
     assert "pages of the Java heap" in found.why
     assert conclude(ranked).rank is None
+
+
+def test_tables_of_the_heaps_pages_are_not_the_applications() -> None:
+    """A thread whose object needs a page of ZGC makes them, whatever the object is."""
+    process = Process(20, 5)
+    inner = (
+        Frame("malloc", "native", ""),
+        jvm("os::malloc(unsigned long)"),
+        jvm("XLiveMap::XLiveMap(unsigned int)"),
+    )
+    page = jvm("XPageAllocator::alloc_page(unsigned char, unsigned long, XAllocationFlags)")
+    process.add((*inner, page, java("com.example.Pages.render", 20)), Leak(400, 40_000))
+    process.add((*inner, page, jvm("XDriver::run_service()")), Leak(400, 40_000))
+    verdicts = {found.blamed.kind: found.verdict for found in ranking(process.record())}
+    assert verdicts == {"java": "steady", "jvm": "leak"}, "the JVM's own threads are judged by their blocks"
 
 
 def test_an_empty_recording_has_no_suspects() -> None:

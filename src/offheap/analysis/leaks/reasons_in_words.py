@@ -90,7 +90,7 @@ def why(judged: Judgements, sites: SiteTable, number: int, unit: RateUnit, thing
         case Reason.JVM_KEEPS_LITTLE:
             return f"the JVM's own, growing by {rate}, no more than compiled code needs: {amounts}"
         case Reason.JAVA_HEAP:
-            return f"pages of the Java heap, which the JVM commits up to its bound: {amounts}"
+            return f"for pages of the Java heap, which the JVM commits up to its bound: {amounts}"
         case Reason.UNCOLLECTED:
             return f"live bytes grow by {rate}, but no collection ran that could have freed it: {amounts}"
         case Reason.LOADED:

@@ -22,9 +22,12 @@ _HANDLES = re.compile(r"jni_New(?:Weak)?GlobalRef\b|JNIHandles::make_(?:weak_)?g
 # whose object does not fit calls them, too, so the stack may have Java frames.
 _JAVA_HEAP = re.compile(
     r"(?:G1)?HeapRegionManager::|G1PageBasedVirtualSpace::|ShenandoahHeapRegion::|ShenandoahHeap::commit_"
-    r"|ZPhysicalMemory(?:Manager|Backing)::|PSVirtualSpace::expand_|(?:Card|Tenured|DefNew)Generation::expand"
+    r"|[XZ]PhysicalMemory(?:Manager|Backing)::|PSVirtualSpace::expand_"
+    r"|(?:Card|Tenured|DefNew)Generation::expand"
 )
 _CLASSES = "classes"
+# ZGC's tables of each page, in malloc's memory (JDK 21 calls the one without generations X).
+_PAGE_TABLES = re.compile(r"[XZ](?:Page|LiveMap|RememberedSet|ObjectAllocator)\w*::")
 _NAMES: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"jni_NewGlobalRef\b|JNIHandles::make_global\b"), "JNI global references"),
     (re.compile(r"jni_NewWeakGlobalRef\b|JNIHandles::make_weak_global\b"), "JNI weak global references"),
@@ -57,18 +60,29 @@ def is_handle(stack: Sequence[Frame]) -> bool:
 
 
 def is_java_heap(stack: Sequence[Frame]) -> bool:
-    """Whether the JVM commits pages of the Java heap: what fills them is in no native block."""
+    """Whether the JVM commits pages of the Java heap, or makes their tables on the thread that needs a page.
+
+    What fills the pages is in no native block.
+    """
+    tables = False
     for frame in stack:
         if frame.kind == "java":
-            break
-        if frame.kind == "jvm" and _JAVA_HEAP.match(frame.name):
-            return True
+            return tables
+        if frame.kind == "jvm":
+            if _JAVA_HEAP.match(frame.name):
+                return True
+            tables = tables or of_pages(frame)
     return False
 
 
 def is_of_classes(stack: Sequence[Frame]) -> bool:
     """Whether the block is a class's: it goes with its class loader, at a collection of the whole heap."""
     return mapped_for(stack) == "metaspace" or name(stack) == _CLASSES
+
+
+def of_pages(frame: Frame) -> bool:
+    """Whether the function commits pages of the Java heap or makes their tables."""
+    return frame.kind == "jvm" and bool(_JAVA_HEAP.match(frame.name) or _PAGE_TABLES.match(frame.name))
 
 
 def name(stack: Sequence[Frame]) -> str:

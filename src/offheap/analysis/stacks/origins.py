@@ -45,6 +45,7 @@ def origins(recording: Recording, stacks: NDArray[np.int64]) -> Origins:
         np.array([frame.kind == kind for frame in distinct], np.bool_) for kind in ("java", "jvm", "native")
     )
     named_java = native & np.array([frame.name.startswith("Java_") for frame in distinct], np.bool_)
+    pages = jvm & np.array([jvm_structures.of_pages(frame) for frame in distinct], np.bool_)
     owner = java & np.array([frames.is_owner(frame) for frame in distinct], np.bool_)
     has = _Having(recording, stacks)
     has_java, has_jvm = has.any(java), has.any(jvm)
@@ -61,7 +62,7 @@ def origins(recording: Recording, stacks: NDArray[np.int64]) -> Origins:
     return Origins(
         by_jvm=by_jvm,
         on_jvm_threads=by_jvm & ~has_java,
-        java_heap=ask(jvm_structures.is_java_heap, by_jvm),
+        java_heap=ask(jvm_structures.is_java_heap, by_jvm & has.any(pages)),
         owned=(owned := ask(frames.owned_by_object, has.any(owner) & ~by_jvm)),
         below=owned | (~hotspot & (has_java | has.any(named_java))),
         classes=ask(jvm_structures.is_of_classes, by_jvm & has_java),
