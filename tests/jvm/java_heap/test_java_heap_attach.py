@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -13,15 +14,17 @@ from pathlib import Path
 import pytest
 
 from harness import needs
-from harness.command_line import offheap
+from harness.command_line import offheap, run_offheap
 from harness.jvms import java_homes
 from harness.jvms.collectors import COLLECTORS
 from harness.jvms.heap_cases import JDKS, OPTIONS, PROGRAMS, Setting, ask, attached
+from harness.jvms.waiting_jvm import waiting_jvm
 from harness.jvms.zoo import Running, Zoo
 from harness.native.compiler import compile_c
 from harness.paths import AGENTS
 from harness.plugins.rotation import one_a_row
 from offheap.jvm.listener.attach import AttachedVM
+from offheap.recording.storage.reader import load
 
 pytestmark = pytest.mark.usefixtures("probe_library")
 SECONDS = 4.0
@@ -97,6 +100,19 @@ def test_offheap_holds_the_sampler_while_it_records(
             assert AttachedVM(running.pid).load_agent(sampler, "") != 0
         assert AttachedVM(running.pid).load_agent(sampler, "") == 0
         assert running.exit() == 0, running.errors
+
+
+def test_the_collection_that_was_asked_for_is_in_the_recording_of_a_probe_that_stays(
+    jre: Callable[[int], Path], waiting_classes: Path, tmp_path: Path
+) -> None:
+    output = tmp_path / "kept.offheap"
+    with waiting_jvm(jre(21), waiting_classes) as jvm:
+        options = ["--java-heap", "--keep", "--gc", "--duration", "2s", "-o", str(output)]
+        run_offheap("attach", jvm.pid, *options)
+        Path(json.loads(run_offheap("detach", jvm.pid, "--json").stdout)["live_file"]).unlink()
+    ran = load(output).collections
+    assert ran is not None
+    assert "full" in ran.kinds
 
 
 @pytest.mark.parametrize("version", [17, 25])

@@ -280,6 +280,7 @@ class _Recorder:
     def _write_collections(self) -> None:
         if self._log is None or self._log.known_since is None:
             return
+        self._log.poll()  # stop() may have asked for a collection since the last poll
         start = self._snapshot_began - self._time
         rows = self._log.take()
         if not self._counted:
