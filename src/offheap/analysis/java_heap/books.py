@@ -57,14 +57,14 @@ def _compare(recording: Recording, estimate: Estimate, heap: float) -> tuple[boo
         if estimate.high >= heap:
             return True, "the estimate is that within its interval"
         return True, "the rest is older than the recording, or the JVM's own"
+    if estimate.high >= heap * (1 - _FILLERS) - _OF_THE_JVM:
+        return True, "the rest is the JVM's own, or within the interval"
     if keeps_young_garbage(recording):
         return True, "the rest is too young to be judged, the JVM's own, or garbage beside objects in use"
     if garbage := _counted_garbage(recording):
         return True, f"the rest is the JVM's own, or garbage {garbage}"
-    if estimate.high < heap * (1 - _FILLERS) - _OF_THE_JVM:
-        less = format_size(heap - estimate.high)
-        return False, f"{less} of the heap in use at least is at no sampled object, more than the JVM's own"
-    return True, "the rest is the JVM's own, or within the interval"
+    less = format_size(heap - estimate.high)
+    return False, f"{less} of the heap in use at least is at no sampled object, more than the JVM's own"
 
 
 def mostly_garbage(recording: Recording, found: Books) -> str:
