@@ -323,6 +323,25 @@ def test_the_page_has_native_stacks_and_java_stacks_apart() -> None:
     assert payload(recording_page(recording, ranking(recording)))["java_heap"] is None
 
 
+def test_all_rates_of_a_page_have_one_unit() -> None:
+    """GIVEN native memory that leaks by the second WHEN the Java heap leaks 1,000 times more slowly."""
+    recording = recorded(True, True)
+    slow = judged(True, True)
+    growth = slow.suspects._judgements.growth
+    slower = replace(slow.suspects._judgements, growth=growth.over(1000.0))
+    slow = replace(slow, suspects=replace(slow.suspects, _judgements=slower))
+    assert "/min of" in java_answer(slow)
+    page = recording_page(recording, ranking(recording), java=slow)
+    assert page.rate_unit.name == "s"
+    assert page.java
+    told = [
+        java_answer(page.java.report),
+        *(one.why for one in (*page.table.suspects, *page.java.table.suspects)),
+    ]
+    units = {unit for text in told for unit in re.findall(r"[KMG]?i?B/(s|min|h)\b", text)}
+    assert units == {page.rate_unit.name}
+
+
 def test_the_live_view_shows_the_java_heap(tmp_path: Path) -> None:
     watch = Follower(Whole(native(leak=True)))
     view = watch.advance()

@@ -145,6 +145,7 @@ class Ranking(Sequence[Suspect]):
     hidden  by site number: the rate of a leak that may be hidden in it, bytes a second
     by_jvm  by site number: whether HotSpot itself wanted the memory
     history of the sites, by number
+    unit    of rates in words; None: the one that suits what leaks or grows here
     """
 
     thing: ClassVar[str] = "block"
@@ -161,6 +162,7 @@ class Ranking(Sequence[Suspect]):
     _owned: NDArray[np.bool_]
     _survival: Survival | None = None  # None: nobody counted the JVM's collections, or one was asked for
     room: Room | None = None  # to the limit of memory
+    unit: RateUnit | None = None
 
     def __len__(self) -> int:
         return len(self._order)
@@ -264,6 +266,8 @@ class Ranking(Sequence[Suspect]):
     @cached_property
     def rate_unit(self) -> RateUnit:
         """The unit of all rates in a report: that of what leaks or grows; the minute where nothing does."""
+        if self.unit:
+            return self.unit
         suspicious = [*self.growths("leak"), *self.growths("growing")]
         return rate_unit(growth.estimate for growth in suspicious) if suspicious else PER_MINUTE
 

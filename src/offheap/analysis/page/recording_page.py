@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -139,7 +139,12 @@ def recording_page(
     live_bytes, live_blocks = whole.live(recording)
     everything = with_java_objects(recording)
     totals = stack_totals(everything)
-    ranked = suspects if isinstance(suspects, Ranking) else ranking(recording)
+    unit = _rate_unit([*suspects[:MOST_SUSPECTS], *(java.suspects[:MOST_SUSPECTS] if java else ())])
+    ranked = replace(suspects if isinstance(suspects, Ranking) else ranking(recording), unit=unit)
+    if isinstance(suspects, Ranking):
+        suspects = ranked
+    if java:
+        java = replace(java, suspects=replace(java.suspects, unit=unit))
     conclusion = conclude(ranked)
     table = _table(everything, suspects)
     of_java = (
@@ -158,7 +163,7 @@ def recording_page(
         live_bytes=live_bytes,
         live_blocks=live_blocks,
         by_kind=whole.live_by_kind(recording),
-        rate_unit=_rate_unit([*table.suspects, *(of_java.table.suspects if of_java else ())]),
+        rate_unit=unit,
         rss_note=rss_note(recording, suspects),
         conclusion=conclusion,
         also=also(conclusion, ranked.rate_unit),
