@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--every", type=_duration, metavar="TIME", help="send a profile each TIME until the recording ends"
     )
     parser.add_argument(
-        "--name", metavar="NAME", help="the program's name in the server (default: its main class)"
+        "--name", metavar="NAME", help="the program's name in the server (default: its main class or jar)"
     )
     parser.add_argument(
         "--label",
@@ -129,7 +129,7 @@ def _sender(args: argparse.Namespace, target: Destination, recording: Recording)
     from offheap.push.spool import Spool
 
     info = recording.info
-    name = args.name or info.main_class or (info.command_line[0] if info.command_line else f"pid-{info.pid}")
+    name = args.name or info.program or (info.command_line[0] if info.command_line else f"pid-{info.pid}")
     series = Series(re.sub(r"[{},=\"\s]+", "_", name), dict(args.label))
     folder = args.spool or Path(args.recording.rstrip("/") + ".push")
     return Sender(

@@ -160,6 +160,11 @@ class Info:
     weight_error: float = 0.0
 
     @property
+    def program(self) -> str:
+        """The main class without its module, or the jar without its folder, which differs between machines."""
+        return self.main_class.rpartition("/")[2]
+
+    @property
     def recorder_share(self) -> float:
         """The share of one CPU that the recorder used: its time over the recording's; 0 if unknown."""
         spent = self.recorder.cpu_seconds if self.recorder else 0.0

@@ -120,7 +120,6 @@ def test_every_command_explains_itself(name: str) -> None:
         (["tree", "x", "--least", "200%"], "not a share"),
         (["completion", "cmd.exe"], "see `offheap completion --help`"),
         (["leaks", "/no/such/recording"], "/no/such/recording does not exist"),
-        (["leaks", "1"], "PID 1 is a process: record it first, offheap attach"),
         # The probe would start without recording, and say so in its own words.
         (["run", "--interval", "17TiB", "--", "true"], "--interval is above 16.0 TiB"),
         (["run", "--memory", "17TiB", "--", "true"], "--memory is above 16.0 TiB"),
@@ -137,6 +136,11 @@ def test_every_command_explains_itself(name: str) -> None:
 )
 def test_wrong_use_is_one_line(arguments: list[str], hint: str) -> None:
     assert hint in one_line(offheap(*arguments))
+
+
+def test_a_pid_where_a_recording_is_expected_has_a_hint() -> None:
+    line = one_line(offheap("leaks", os.getpid()))
+    assert f"PID {os.getpid()} is a process: record it first, offheap attach {os.getpid()}" in line
 
 
 def test_foreign_input_is_one_line(tmp_path: Path) -> None:

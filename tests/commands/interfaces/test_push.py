@@ -42,6 +42,21 @@ def push(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(offheap("push", *arguments), capture_output=True, text=True, timeout=60)
 
 
+def test_a_jar_gives_its_name_without_its_folder(serve: Serve, recording: Path) -> None:
+    """A folder of a release would make each release another program in the server."""
+    described = recording / "meta.json"
+    facts = json.loads(described.read_text())
+    described.write_text(json.dumps({**facts, "main_class": "/srv/releases/2026-11-26/till.jar"}))
+    server = serve()
+    assert push(recording, "--otlp", server.url).returncode == 0
+    assert push(recording, "--pyroscope", server.url).returncode == 0
+    (_, _, body), (path, _, _) = server.requests
+    (resource,) = ExportProfilesServiceRequest.FromString(body).resource_profiles
+    (name,) = [one.value.string_value for one in resource.resource.attributes if one.key == "service.name"]
+    assert name == "till.jar"
+    assert "name=till.jar&" in path
+
+
 def test_the_command_sends_what_the_official_protobufs_read(serve: Serve, recording: Path) -> None:
     server = serve()
     done = push(recording, "--otlp", server.url, "--name", "till", "--label", "env=prod")

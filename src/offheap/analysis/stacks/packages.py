@@ -247,7 +247,7 @@ class Application:
     def of(cls, info: Info) -> Application:
         if info.application:
             return cls(info.application, True)
-        main = info.main_class.rpartition("/")[2]  # of `module/class`
+        main = info.program
         if not main or main.endswith((".jar", ".war", ".java")) or is_jdk(f"{main}.main"):
             return cls()
         method = f"{main}.main"

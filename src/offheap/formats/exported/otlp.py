@@ -28,7 +28,7 @@ def otlp(samples: Samples, span: Span | None = None, resource: Mapping[str, str]
     info = samples.recording.info
     span = span or whole(info)
     facts = {
-        "service.name": info.main_class or "unknown_service:java",
+        "service.name": info.program or "unknown_service:java",
         "process.runtime.version": info.java_version,
         "telemetry.profiler.name": "offheap",
         "telemetry.profiler.version": __version__,
