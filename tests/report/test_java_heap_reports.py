@@ -28,6 +28,7 @@ from offheap.analysis.java_heap.settled.last_collection import as_of, ran
 from offheap.analysis.leaks.answer import answer
 from offheap.analysis.leaks.conclusion import conclude
 from offheap.analysis.leaks.leaks import ranking
+from offheap.analysis.leaks.results import Suspect
 from offheap.analysis.leaks.ticket import ticket
 from offheap.analysis.page.recording_page import recording_page
 from offheap.analysis.statistics.estimate import Estimate
@@ -36,7 +37,8 @@ from offheap.analysis.totals.summary import summary
 from offheap.analysis.totals.tree import tree
 from offheap.api import OpenedRecording
 from offheap.live.follower import Follower
-from offheap.recording.model import JavaHeap, Recording
+from offheap.quantities import PER_MINUTE
+from offheap.recording.model import Frame, JavaHeap, Recording
 from offheap.report.html import diff_payload
 from offheap.report.html.payload import payload
 from offheap.report.json import schemas
@@ -51,6 +53,7 @@ from offheap.report.terminal.recording.summary import print_summary
 from offheap.report.terminal.recording.tree import print_tree
 from offheap.report.ticket import markdown
 from offheap.report.ticket.ticket import document, value
+from offheap.report.tui.java_heap_screen import java_heap_lines
 from offheap.report.tui.widgets import Pager
 
 MIB = 1 << 20
@@ -359,6 +362,25 @@ def test_the_live_view_shows_the_java_heap(tmp_path: Path) -> None:
 
     drive(watch, view, steps, tmp_path)
     assert watch.java_heap() is watch.java_heap()
+
+
+def test_the_live_view_tells_sites_of_one_name_apart() -> None:
+    """GIVEN two sites of one method with one caller THEN the methods that they call distinguish them."""
+
+    class Suspects(list[Suspect]):
+        rate_unit = PER_MINUTE
+
+    one = judged(True, True).suspects[0]
+    at = one.site.stack.index(one.blamed)
+    stacks = [
+        (one.site.stack[0], Frame(f"java.lang.{callee}", "java"), *one.site.stack[at:])
+        for callee in ("String.getBytes", "StringBuilder.append")
+    ]
+    two: Any = Suspects(replace(one, site=replace(one.site, stack=stack)) for stack in stacks)
+    heap = replace(found(), suspects=two, undecided="no answer of so few")
+    shown = "\n".join(line for line, _ in java_heap_lines(heap))
+    for callee in ("String.getBytes", "StringBuilder.append"):
+        assert f"Cart.<init> through {callee}  new byte[]" in shown
 
 
 def test_a_notebook_has_the_java_heap() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 from textual.binding import Binding, BindingType
@@ -11,7 +11,9 @@ from textual.binding import Binding, BindingType
 from offheap.analysis.java_heap.answer import answer as java_answer
 from offheap.analysis.java_heap.results import JavaHeapReport
 from offheap.analysis.leaks.results import Suspect
+from offheap.analysis.stacks.namesakes import Mark, apart, brief
 from offheap.report.text import java_heap as words
+from offheap.report.text import namesakes
 from offheap.report.text.printable import printable
 from offheap.report.tui import live_text
 from offheap.report.tui.screens import Overlay
@@ -61,7 +63,8 @@ def java_heap_lines(report: JavaHeapReport) -> list[Line]:
     sites = report.suspects[:_SITES]
     if sites:
         lines += [("", PLAIN), (_site("live", "growth", "95 % interval", "site"), BOLD)]
-        lines += [_suspect(report, one) for one in sites]
+        marks = apart([one.site for one in sites], [one.blamed for one in sites], brief)
+        lines += [_suspect(report, one, its) for one, its in zip(sites, marks, strict=True)]
     if report.classes:
         lines += [("", PLAIN), (f"  {'live':>8} {'objects':>9}  class", BOLD)]
         for one in report.classes[:_CLASSES]:
@@ -72,14 +75,16 @@ def java_heap_lines(report: JavaHeapReport) -> list[Line]:
     return lines
 
 
-def _suspect(report: JavaHeapReport, one: Suspect) -> Line:
+def _suspect(report: JavaHeapReport, one: Suspect, marks: Sequence[Mark]) -> Line:
+    """`marks`: what tells the site from others of its name; the caller says more where there are none."""
+    beside = f" {printable(namesakes.beside(marks, brief))}" if marks else live_text.called(one)
     unit = report.suspects.rate_unit
     growth = one.growth_bytes_per_second
     text = _site(
         live_text.short_size(one.site.live_bytes.estimate),
         live_text.rate(growth, unit),
         live_text.rate_interval(growth, unit),
-        f"{live_text.label(one)}{live_text.called(one)}  new {printable(one.object_class)}",
+        f"{live_text.label(one)}{beside}  new {printable(one.object_class)}",
     )
     return f"{live_text.MARKS[one.verdict]}{text[1:]}", BOLD if one.verdict == "leak" else PLAIN
 
