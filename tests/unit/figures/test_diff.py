@@ -237,6 +237,18 @@ def test_a_function_has_what_all_its_stacks_hold() -> None:
     assert "malloc" not in names
 
 
+def test_a_function_that_freed_everything_before_is_not_new() -> None:
+    """GIVEN a method whose blocks were all freed in one recording and stay in the other."""
+    freed, kept = Process(20, 1), Process(20, 2)
+    freed.add(inflater("com.example.App.open", "com.example.Main.main"), Churn(50, 7160, 1e-6))
+    kept.add(inflater("com.example.App.open", "com.example.Main.main"), Leak(50, 7160))
+    one, other = freed.record(exact=True), kept.record(exact=True)
+    assert not len(one.live)
+    for result, change in ((diff(one, other), "grown"), (diff(other, one), "shrunk")):
+        assert [site.change for site in result.sites] == [change]
+        assert {one.change for one in result.functions} == {change}
+
+
 def test_names_outlive_a_build() -> None:
     """Other lines, addresses, versions, clones and numbers of generated classes: the same site."""
 

@@ -232,22 +232,40 @@ class Comparison:
         order, significant = _ranked(live)
         representatives = self._representatives(of_function, count, order[:most])
         sizes = np.bincount(classes, minlength=count)
+        allocating = self._allocating_functions()
         return tuple(
             FunctionChange(
                 rank=rank,
-                change=kinds[group],
+                change=_of_function(kinds[group], representatives[group][1], *allocating),
                 significant=bool(significant[group]),
-                function=representatives[group],
+                function=representatives[group][0],
                 others=int(sizes[group]) - 1,
                 live_bytes=live.at(group),
             )
             for rank, group in enumerate(order[:most].tolist(), 1)
         )
 
-    def _representatives(self, of_function: Integers, count: int, wanted: Integers) -> list[Frame]:
+    def _allocating_functions(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """By number: whether OLD allocated through it, and whether NEW does (since OLD, of one recording).
+
+        The sums of functions are over stacks that hold memory: what all was freed again is not in them.
+        """
+        lately = self.new.allocated.bytes - (0.0 if self.kept is None else self.old.allocated.bytes)
+        found = []
+        for side, allocated in ((self.old, self.old.allocated.bytes), (self.new, lately)):
+            depths = np.diff(side.recording.stack_offsets)
+            numbers = side.functions[side.recording.stack_frames[np.repeat(allocated > 0, depths)]]
+            among = np.zeros(self.function_count, np.bool_)
+            among[numbers[numbers >= 0]] = True
+            found.append(among)
+        return found[0], found[1]
+
+    def _representatives(
+        self, of_function: Integers, count: int, wanted: Integers
+    ) -> list[tuple[Frame, int]]:
         """By class of functions, of those wanted: the application's innermost, else a Java method, else a
-        native function."""
-        best: list[tuple[int, Frame] | None] = [None] * count
+        native function; and its number, -1 without one."""
+        best: list[tuple[int, Frame, int] | None] = [None] * count
         # Both have one more at the end, which the number -1 finds: no function, no class.
         of_function = np.append(of_function, -1)
         asked = np.zeros(count + 1, np.bool_)
@@ -262,8 +280,8 @@ class Comparison:
                     score = 3 if application.has(frame) else 1 if frames.is_jdk(frame) else 2
                 held = best[group]
                 if held is None or score > held[0]:
-                    best[group] = (score, frame)
-        return [held[1] if held else Frame("?", "unknown") for held in best]
+                    best[group] = (score, frame, int(moment.functions[place]))
+        return [held[1:] if held else (Frame("?", "unknown"), -1) for held in best]
 
     def _live_of_sites(self, members: Sequence[Members], count: int) -> tuple[_Differences, _Differences]:
         """Bytes and blocks by group, where each stack is in one."""
@@ -338,6 +356,13 @@ class Comparison:
         kinds = np.select([up & ~known, up, down & ~goes_on, down], [0, 1, 2, 3], 4)
         names: tuple[Change, ...] = ("new", "grown", "gone", "shrunk", "same")
         return [names[kind] for kind in kinds.tolist()]
+
+
+def _of_function(change: Change, number: int, before: NDArray[np.bool_], lately: NDArray[np.bool_]) -> Change:
+    """A function that OLD allocated through is not new, and one that NEW allocates through is not gone."""
+    if change == "new" and number >= 0 and before[number]:
+        return "grown"
+    return "shrunk" if change == "gone" and number >= 0 and lately[number] else change
 
 
 def _interval(info: Info, rare: Floats) -> Floats:
