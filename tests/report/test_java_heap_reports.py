@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from rich.console import Console
 
@@ -331,7 +332,7 @@ def test_all_rates_of_a_page_have_one_unit() -> None:
     recording = recorded(True, True)
     slow = judged(True, True)
     growth = slow.suspects._judgements.growth
-    slower = replace(slow.suspects._judgements, growth=growth.over(1000.0))
+    slower = replace(slow.suspects._judgements, growth=growth.over(np.array(1000.0)))
     slow = replace(slow, suspects=replace(slow.suspects, _judgements=slower))
     assert "/min of" in java_answer(slow)
     page = recording_page(recording, ranking(recording), java=slow)

@@ -36,6 +36,7 @@ from harness.simulation import (
 )
 from offheap.analysis.gate.gate import Limits, gate
 from offheap.analysis.gate.results import Gate
+from offheap.analysis.leaks.leaks import ranking
 from offheap.analysis.verdicts.verdict_rules import SHORTEST
 from offheap.formats import junit
 from offheap.formats.github_annotations import workflow_commands
@@ -145,6 +146,17 @@ def test_only_new_leaks_fail_beside_a_baseline() -> None:
     assert result.outcome == "failed"
     assert failing(result) == ["com.example.App.fresh"]
     assert result.checks[0].name == "no-new-leaks"
+
+
+def test_growth_that_the_baseline_has_is_not_denied() -> None:
+    """GIVEN a site that grows in both THEN the rate that is excluded is that of the other sites."""
+    old, new = (recording(seed, "known", interval=FINE) for seed in (1, 2))
+    # Without births a site that leaks is growing.
+    old, new = (replace(one, info=replace(one.info, births=False)) for one in (old, new))
+    assert ranking(new)[0].verdict == "growing"
+    (check,) = gate(new, Limits(leaks=True), baseline=old).checks
+    assert check.outcome == "passed"
+    assert "no more than in the baseline, 1 known; no other site leaks more than" in check.why
 
 
 def test_a_baseline_too_short_to_know() -> None:
