@@ -237,6 +237,11 @@ def _recording(args: argparse.Namespace) -> int:
             raise UserError(f"{option} is for a running process, {args.process} is a file", "leave it out")
     recording = read(args.process, args.app)
     over, info = recording.owners, recording.info
+    if not len(over.times) and info.imported:
+        raise UserError(
+            f"{args.process} was imported from {info.imported}, which does not tell who owns RSS",
+            f"its own memory: offheap leaks {args.process}",
+        )
     if not len(over.times):
         raise UserError(
             f"{args.process} does not hold the owners of RSS: it is a live file, an older offheap made it, "

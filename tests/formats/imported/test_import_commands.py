@@ -131,6 +131,9 @@ def test_every_command_reads_an_import(imports: tuple[str, Path | None, Path], t
     assert diff["sites"]
     assert old or sum(diff[kind]["change"]["estimate"] for kind in KINDS) > 0
 
+    (refused,) = run_offheap("where", new, expect=2).stderr.splitlines()
+    assert "which does not tell who owns RSS" in refused
+
     # No sample lasts the 10 s that exclude a leak.
     assert outcome_of_check(new, 3) == "cannot tell"
     status, outcome = (3, "cannot tell") if name in NO_BLOCKS else (1, "failed")
