@@ -161,7 +161,7 @@ class Info:
 
     @property
     def program(self) -> str:
-        """The main class without its module, or the jar without its folder, which differs between machines."""
+        """The main class without its module, or the jar without its folder."""
         return self.main_class.rpartition("/")[2]
 
     @property
