@@ -53,7 +53,7 @@ _CANDIDATES: tuple[tuple[Kind, tuple[str, ...], float], ...] = (
 
 # Caches and pools of a young process fill slowly: its last third must grow by more.
 _YOUNG_SHARE = STRAIGHT
-# Of readings that are too few for a trend: how many must rise, and by how many bytes, as `verdict` has it.
+# Readings that must rise where they are too few for a trend, and the bytes: `reconcile.FRAGMENTS`.
 _FEWEST_RISES, _LEAST_RISE = 3, 8.0 * (1 << 20)
 # Java objects may hold the memory of these owners, and collections free it.
 _HELD_BY_OBJECTS: tuple[tuple[str, ...], ...] = (
