@@ -133,7 +133,7 @@ def test_a_step_in_the_first_third_is_said() -> None:
 
 @pytest.mark.parametrize("pace", [8.5, 15.0])
 def test_the_time_that_too_few_readings_ask_for_is_enough(pace: float) -> None:
-    """A reading of a large process is dear: under a budget a minute has fewer than the verdict needs."""
+    """Under a budget a minute of a large process has fewer readings than the verdict needs."""
     seconds: float | None = 60.0
     for _ in range(3):
         assert seconds is not None

@@ -223,7 +223,7 @@ def test_pages_are_named_from_the_readings_that_a_verdict_needs() -> None:
 
 @pytest.mark.parametrize("seen", [False, True])
 def test_too_few_readings_still_say_what_no_recorded_mapping_explains(seen: bool) -> None:
-    """A library may map memory by its own system calls: no probe sees them, and readings are dear."""
+    """A library may map memory by its own system calls: no probe sees them."""
     process = Process(SECONDS, 2)
     process.add((native("malloc", ""), native("new_store")), Leak(40, 7160))
     if seen:
