@@ -8,8 +8,9 @@ from dataclasses import replace
 from offheap.analysis.leaks.answer import describe
 from offheap.analysis.leaks.conclusion import Conclusion, conclude
 from offheap.analysis.leaks.leaks import Ranking
-from offheap.analysis.leaks.reconcile import FRAGMENTS, PAGES, QUIET, Level, why_no_site
+from offheap.analysis.leaks.reconcile import PAGES, QUIET, Level, why_no_site
 from offheap.analysis.leaks.results import Suspect
+from offheap.analysis.owners.growth import FRAGMENTS
 from offheap.analysis.owners.results import Kind, OwnersGrowth, WhereVerdict
 from offheap.analysis.owners.verdict import JAVA_HEAP, where_command
 from offheap.analysis.stacks.jvm_structures import mapped_for

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from offheap.analysis.owners.growth import Candidate, State, nobodys_rise, standings
+from offheap.analysis.owners.growth import FEW, FRAGMENTS, Candidate, State, nobodys_rise, standings
 from offheap.analysis.owners.results import Kind, OwnersGrowth
 from offheap.analysis.owners.verdict import FEWEST_READINGS, rose
 from offheap.analysis.statistics.estimate import Estimate
@@ -59,11 +59,6 @@ _MAY_STOP: dict[State, str] = {
 _OVERHEAD = 2.0
 # Live blocks that grew by this share of the pages' growth are what fills the pages.
 _EXPLAINS = 0.5
-# Bytes.  Pages of malloc, without live blocks behind them, rose by 3.1 and 3.3 MiB in the two of 31 healthy
-# programs where they rose steadily for 80 s (docs/evaluation.md).
-FRAGMENTS = 8.0 * (1 << 20)
-# Readings in the last two thirds that show a rise, though not enough of them for the verdict of `where`.
-_FEW = 3
 _A_BYTE = 1.0  # a second: less is rounding
 
 
@@ -112,13 +107,18 @@ def _rise(over: OwnersOverTime, found: OwnersGrowth | None) -> list[Candidate]:
 
     Beside a program that computes little a recording of a minute has a reading every ten seconds.
     """
-    if found is None or (found.readings >= FEWEST_READINGS and standings(over) is not None):
+    if found is None or _enough(over, found):
         return []
     return [
         one
-        for one in standings(over, fewest=_FEW) or ()
+        for one in standings(over, fewest=FEW) or ()
         if one.state == "grows" and one.kind in PAGES and one.trend.gained.low >= FRAGMENTS
     ]
+
+
+def _enough(over: OwnersOverTime, found: OwnersGrowth) -> bool:
+    """Whether the readings are enough for the verdict of `where`."""
+    return found.readings >= FEWEST_READINGS and standings(over) is not None
 
 
 def _live_growth(recording: Recording, kind: Kind) -> float:
@@ -126,7 +126,7 @@ def _live_growth(recording: Recording, kind: Kind) -> float:
     wanted = MMAP if kind == "native-mmap" else MALLOC
     group = np.where(recording.stack_kinds == wanted, 0, -1).astype(np.int64)
     times = recording.owners.times
-    found = trend(times, totals.live_over_time(recording, group, 1, times)[0], _FEW)
+    found = trend(times, totals.live_over_time(recording, group, 1, times)[0], FEW)
     return found.rate.estimate if found else 0.0
 
 
@@ -156,7 +156,7 @@ def why_no_site(one: Level, most: str = "", unit: RateUnit = PER_MINUTE) -> str:
 def unseen(recording: Recording, found: OwnersGrowth | None) -> str:
     """What too few readings show of memory that no recorded mapping explains, in words; "" if nothing."""
     over = recording.owners
-    if found is None or (found.readings >= FEWEST_READINGS and standings(over) is not None):
+    if found is None or _enough(over, found):
         return ""
     rise = nobodys_rise(over) if len(over.times) else None
     if rise is None:

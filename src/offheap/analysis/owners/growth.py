@@ -53,8 +53,11 @@ _CANDIDATES: tuple[tuple[Kind, tuple[str, ...], float], ...] = (
 
 # Caches and pools of a young process fill slowly: its last third must grow by more.
 _YOUNG_SHARE = STRAIGHT
-# Readings that must rise where they are too few for a trend, and the bytes: `reconcile.FRAGMENTS`.
-_FEWEST_RISES, _LEAST_RISE = 3, 8.0 * (1 << 20)
+# Readings in the last two thirds that show a rise, though not enough of them for a verdict.
+FEW = 3
+# Bytes.  Pages of malloc, without live blocks behind them, rose by 3.1 and 3.3 MiB in the two of 31 healthy
+# programs where they rose steadily for 80 s (docs/evaluation.md).
+FRAGMENTS = 8.0 * (1 << 20)
 # Java objects may hold the memory of these owners, and collections free it.
 _HELD_BY_OBJECTS: tuple[tuple[str, ...], ...] = (
     ("direct-buffers",),
@@ -307,10 +310,10 @@ def nobodys_rise(over: OwnersOverTime) -> Rise | None:
     late = over.times >= over.times[0] + (1 - JUDGED) * (over.times[-1] - over.times[0])
     columns = [place for place, name in enumerate(over.names) if name in ("anonymous", "unattributed")]
     held, times = over.bytes[late][:, columns].sum(axis=1), over.times[late]
-    if len(held) < _FEWEST_RISES or bool((np.diff(held) <= 0).any()) or _may_be_metaspace(over):
+    if len(held) < FEW or bool((np.diff(held) <= 0).any()) or _may_be_metaspace(over):
         return None
     gained = float(held[-1] - held[0])
-    return Rise(gained, float(times[-1] - times[0]), len(held)) if gained >= _LEAST_RISE else None
+    return Rise(gained, float(times[-1] - times[0]), len(held)) if gained >= FRAGMENTS else None
 
 
 def _may_be_metaspace(over: OwnersOverTime) -> bool:
